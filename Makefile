@@ -9,7 +9,7 @@ XRUN := build/release/xrun
 # Lists of packages/ that a goal needs; its prerequisites inherit them.
 PACKAGES := build
 
-.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo package docs fmt tidy clean
+.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walkthrough test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo package docs fmt tidy clean
 
 installed:
 	@scripts/install_packages.sh $(PACKAGES)
@@ -25,10 +25,11 @@ build: installed
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
 	cmake --build --preset release -j $(JOBS) --target $(TARGETS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
 
-test test-plans test-exhaustive test-faults test-faults-full test-walk test-asan test-tsan bench: PACKAGES := build test demo
+test test-plans test-exhaustive test-faults test-faults-full test-walkthrough test-asan test-tsan bench: PACKAGES := build test demo
 
 test: build
-	@ctest --test-dir build/release --no-tests=error --output-on-failure --timeout 900 -LE waiting
+	@ctest --test-dir build/release --no-tests=error --output-on-failure --timeout 900 -j $(JOBS) -LE slow
+	@scripts/skipped_tests.sh build/release
 
 # All plans of the determinism test, also on two and three ranks, all runs with recorded bits
 # (docs/internals/determinism.md), and a million classes (docs/internals/memory.md). Takes long.
@@ -44,20 +45,20 @@ test-exhaustive: build
 # (docs/internals/architecture.md, "Tests of faults"). `test-faults` draws some of them by a printed seed and takes ten
 # minutes; `test-faults-full` runs all of them and takes more than an hour.
 test-faults: build
-	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
-	@XRUN_FAULT_RUNS=80 build/release/xrun_faults_test --gtest_filter='-PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
+	@XRUN_FAULT_RUNS=all build/release/xrun_fault_injection_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
+	@XRUN_FAULT_RUNS=80 build/release/xrun_fault_injection_test --gtest_filter='-PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
 	@XRUN_FAULT_RUNS=80 build/release/xrun_runtime_test --gtest_filter='EditedPlans*'
-	@ctest --test-dir build/release --output-on-failure --timeout 900 -L waiting
+	@ctest --test-dir build/release --no-tests=error --output-on-failure --timeout 900 -L slow
 
 test-faults-full: build
-	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test
+	@XRUN_FAULT_RUNS=all build/release/xrun_fault_injection_test
 	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
 
-# The commands of docs/start/walkthrough.md, in a new directory; needs ../shared/data. WALK=--update writes their output
+# The commands of docs/start/walkthrough.md, in a new directory; needs ../shared/data. WALKTHROUGH=--update writes their output
 # into the page.
-WALK ?=
-test-walk: build
-	@python3 tests/walk/walk.py $(WALK)
+WALKTHROUGH ?=
+test-walkthrough: build
+	@python3 tests/walkthrough/walkthrough.py $(WALKTHROUGH)
 
 # The language server with clients of other projects, pytest-lsp from PyPI and Neovim, and with 100,000 random edits.
 test-lsp: TARGETS := xrun xrun_lsp_test

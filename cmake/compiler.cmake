@@ -38,13 +38,8 @@ if(XRUN_SANITIZE)
 endif()
 
 # Adds a static library of all sources of a folder.
-function(xrun_room name)
+function(xrun_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  if(NOT "${ARG_SOURCES}" MATCHES "\\.cpp")
-    # A folder with headers alone also needs a source.
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp "")
-    list(APPEND ARG_SOURCES ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp)
-  endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})

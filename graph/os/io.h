@@ -1,6 +1,6 @@
 // The file system calls that write durable files and checkpoints. Tests replace them with calls that lose unsynced data
-// at a power cut (tests/faults/losing_io.h), or with a file system that lacks a call, as network file systems do. Reads
-// need no such layer, since a process reads what it has written, synced or not.
+// at a power cut (tests/fault_injection/losing_io.h), or with a file system that lacks a call, as network file systems
+// do. Reads need no such layer, since a process reads what it has written, synced or not.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The TCP calls for connections between ranks. Tests replace them with calls in which links are cut and messages are
-// delayed (tests/support/simulated_net.h).
+// delayed (tests/support/hosts/simulated_net.h).
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "tests/support/launchers.h"
+#include "tests/support/hosts/launchers.h"
 #include "tests/support/tiny_model.h"
 
 namespace xrun::testing {

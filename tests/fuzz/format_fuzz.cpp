@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/lang/same_file.h"
+#include "tests/lang/format/same_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string fault = xrun::lang::fault_of_layout(std::string(reinterpret_cast<const char*>(data), size));

@@ -1,5 +1,5 @@
 // Optimizers of lang/std/optimizers.xgraph for tests that do not link the language: sgd, adamw, lars and lamb.
-// tests/lang/own_optimizer_test.cpp compares them with the library.
+// tests/lang/elaborate/bodies/own_optimizer_test.cpp compares them with the library.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 template <typename V>
 typename V::F exp_of(typename V::F x) {
   // Cody and Waite's reduction to |r| <= log(2)/2, then Cephes' polynomial of expf. Below 2^-126: 0. NaN stays NaN.
-  // Error below 1.5 units in the last place (tests/ops/head_kernels_test.cpp).
+  // Error below 1.5 units in the last place (tests/ops/head/head_kernels_test.cpp).
   const auto y = V::min(V::broadcast(88.37F), V::max(V::broadcast(-87.33F), x));
   const auto n = V::round(V::mul(y, V::broadcast(1.44269504088896341F)));
   auto r = V::fma(n, V::broadcast(-0.693359375F), y);

@@ -1,0 +1,123 @@
+// The verifier finds exchanges whose blocks do not fit together. An executor would wait for ever or take blocks of
+// another exchange.
+#include <gtest/gtest.h>
+
+#include "tests/planner/verify/verify_case.h"
+
+namespace xrun::planner::testing {
+namespace {
+
+// Returns cases that together have every kind of exchange.
+std::vector<CaseOptions> cases() {
+  return {CaseOptions(),
+          {.pipeline = PipelineKind::kOneFOneB},
+          {.clip_heads = true},
+          {.weighted = true},
+          {.knn = true},
+          {.overlap = false},
+          {.compress = true},
+          {.bucket = 512},
+          {.bucket = 512, .replicas = 4, .nodes = 2, .devices = 8},
+          {.compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
+          {.training = false}};
+}
+
+TEST(VerifyBlocks, SwappedOperandsOfTwoExchangesAreFound) {
+  int swapped = 0;
+  for (const CaseOptions& options : cases()) {
+    Case made = make_case(options);
+    ASSERT_EQ(complaint(made), "");
+    std::vector<size_t> exchanges;
+    for (size_t i = 0; i < made.program.instructions.size(); ++i) {
+      if (communicates(made.program.instructions[i].kind)) {
+        exchanges.push_back(i);
+      }
+    }
+    for (const size_t i : exchanges) {
+      for (const size_t j : exchanges) {
+        Instruction& a = made.program.instructions[i];
+        Instruction& b = made.program.instructions[j];
+        if (i >= j || a.device != b.device || a.operands == b.operands) {
+          continue;
+        }
+        const auto swap = [&] {
+          std::swap(a.operands, b.operands);
+          derive_accesses(a);
+          derive_accesses(b);
+        };
+        swap();
+        ++swapped;
+        EXPECT_NE(complaint(made), "") << "instructions " << i << " and " << j;
+        swap();
+      }
+    }
+  }
+  EXPECT_GT(swapped, 3000);
+}
+
+// Damages every exchange: one block less, one block more, a block of another size, a block for another device, and two
+// blocks in another order.
+TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
+  const std::vector<std::function<bool(Instruction&, size_t)>> damages{
+      [](Instruction& one, size_t at) {
+        one.operands.erase(one.operands.begin() + static_cast<ptrdiff_t>(at));
+        return true;
+      },
+      [](Instruction& one, size_t at) {
+        one.operands.push_back(one.operands[at]);
+        return true;
+      },
+      [](Instruction& one, size_t at) {
+        one.operands[at].bytes += 4;
+        return true;
+      },
+      [](Instruction& one, size_t at) {
+        ++one.operands[at].index;
+        return true;
+      },
+      [](Instruction& one, size_t at) {
+        const bool sent = one.operands[at].role == Role::kSent;
+        one.operands[at].role = sent ? Role::kReceived : Role::kSent;
+        return true;
+      },
+      [](Instruction& one, size_t at) {
+        if (at == 0 || one.operands[at].role != one.operands[at - 1].role ||
+            one.operands[at].index != one.operands[at - 1].index ||
+            one.operands[at].bytes == one.operands[at - 1].bytes) {
+          return false;
+        }
+        std::swap(one.operands[at], one.operands[at - 1]);
+        return true;
+      }};
+  for (const CaseOptions& options : cases()) {
+    Case made = make_case(options);
+    EXPECT_TRUE(verify_blocks(made.program).ok());
+    for (Instruction& one : made.program.instructions) {
+      if (!communicates(one.kind)) {
+        continue;
+      }
+      const std::vector<Operand> sound = one.operands;
+      for (size_t d = 0; d < damages.size(); ++d) {
+        for (size_t at = 0; at < sound.size(); ++at) {
+          if (damages[d](one, at)) {
+            EXPECT_FALSE(verify_blocks(made.program).ok())
+                << "damage " << d << " of operand " << at << " of " << name_of(one.kind) << " " << one.id.index;
+          }
+          one.operands = sound;
+        }
+      }
+    }
+  }
+}
+
+TEST(VerifyBlocks, MessagesCountTheBlocksOfBothSides) {
+  Case made = make_case();
+  Instruction& gather = find(made.program, Kind::kAllGather);
+  drop(gather, Role::kReceived);
+  const Status status = verify_blocks(made.program);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("receives 0 (0 bytes)"), std::string::npos) << status.error().message;
+}
+
+}  // namespace
+}  // namespace xrun::planner::testing

@@ -1,0 +1,403 @@
+// Damage that is found only with the module: operands, sizes of buffers, and the parameters of instructions.
+#include <random>
+
+#include "tests/planner/verify/verify_case.h"
+
+namespace xrun::planner::testing {
+namespace {
+
+const ModelOptions kFp8Head{.layers = 2,
+                            .classes = 900,
+                            .head = true,
+                            .head_bias = true,
+                            .head_cosine = true,
+                            .weights = RowFormat::kFp8,
+                            .states = RowFormat::kBf16};
+
+const ModelOptions kTiedTwice{.layers = 4, .classes = 900, .head = true, .tied = 2};
+const ModelOptions kTied{.layers = 4, .classes = 900, .head = true, .tied = 1};
+
+TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
+  const auto pass = [](Program& p, Kind kind) -> Instruction& {
+    return find(p, [=](const Instruction& one) { return one.kind == kind && one.stage == 1; });
+  };
+  for (const Role role : {Role::kInput, Role::kOutput, Role::kScratch}) {
+    expect_operand_found(role == Role::kScratch ? "and no scratch" : "where its operand",
+                         [&](Program& p) { drop(pass(p, Kind::kBackward), role); });
+  }
+  expect_operand_found("where its operand", [&](Program& p) { drop(pass(p, Kind::kBackward), Role::kZeroed); });
+  expect_operand_found("cannot work on", [&](Program& p) {
+    Instruction& one = pass(p, Kind::kForward);
+    const auto weight =
+        std::find_if(one.operands.begin(), one.operands.end(), [](const Operand& each) { return each.param.valid(); });
+    weight->buffer =
+        find_buffer(p, [&](const Buffer& b) { return b.device == one.device && b.id != weight->buffer; }).id;
+  });
+  expect_operand_found("in the same bytes of a slice", [&](Program& p) {
+    for (Operand& each : pass(p, Kind::kBackward).operands) {
+      each.offset = each.by == By::kWorker && each.role != Role::kScratch ? 0 : each.offset;
+    }
+  });
+  expect_operand_found("bytes for", [](Program& p) { find(p, Purpose::kOptimizer).bytes -= 64; });
+  expect_operand_found("is in two stages", [](Program& p) { p.stages[0].backward.push_back(p.stages[1].backward[0]); });
+  expect_operand_found("is in no stage", [](Program& p) { p.stages[0].backward.pop_back(); });
+  expect_operand_found("is out of order", [](Program& p) { std::swap(p.stages[0].forward, p.stages[1].forward); });
+  expect_operand_found("which is not its own",
+                       [](Program& p) { p.stages[0].recomputed.push_back(p.stages[1].forward[0]); });
+}
+
+// The verifier derives every operand, so it finds any change of an operand.
+TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
+  const std::vector<CaseOptions> cases{{},
+                                       {.clip_heads = true},
+                                       {.bucket = 1},
+                                       {.replicas = 4, .nodes = 2, .devices = 8},
+                                       {.pipeline = PipelineKind::kOneFOneB},
+                                       {.model = kTied, .clip_heads = true},
+                                       {.training = false},
+                                       {.weighted = true},
+                                       {.pipeline = PipelineKind::kOneFOneB, .weighted = true}};
+  const std::vector<std::function<void(Operand&)>> changes{
+      [](Operand& o) { o.role = o.role == Role::kInput ? Role::kOutput : Role::kInput; },
+      [](Operand& o) { o.access = o.access == Access::kRead ? Access::kUpdate : Access::kRead; },
+      [](Operand& o) { o.by = o.by == By::kNothing ? By::kBlock : By::kNothing; },
+      [](Operand& o) { o.buffer = BufferId(o.buffer.index + 1); },
+      [](Operand& o) { o.node = NodeId(o.node.index + 1); },
+      [](Operand& o) { o.param = ParamId(o.param.index + 1); },
+      [](Operand& o) { o.index += 1; },
+      [](Operand& o) { o.offset += kAlignment; },
+      [](Operand& o) { o.bytes += kAlignment; },
+      [](Operand& o) { o.step += kAlignment; },
+  };
+  for (const CaseOptions& options : cases) {
+    const Case made = make_case(options);
+    ASSERT_EQ(complaint(made), "");
+    std::mt19937_64 random(7);
+    for (int i = 0; i < 300; ++i) {
+      Case damaged = made;
+      Instruction& one = damaged.program.instructions[random() % made.program.instructions.size()];
+      const size_t at = random() % one.operands.size();
+      const size_t change = random() % changes.size();
+      changes[change](one.operands[at]);
+      // A worker's values may be anywhere in its slice, and kernels check that the scratch after them is large enough.
+      if (one.operands[at].by == By::kWorker && change >= 7) {
+        continue;
+      }
+      if (one.operands[at].buffer.index < static_cast<int32_t>(made.program.buffers.size())) {
+        derive_accesses(one);
+      }
+      EXPECT_NE(complaint(damaged), "") << "instruction " << one.id.index << " (" << name_of(one.kind) << "), operand "
+                                        << at << " (" << name_of(one.operands[at].role) << "), change " << change;
+    }
+  }
+}
+
+TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
+  expect_operand_found("scratch for a head pass", [](Program& p) { find(p, Purpose::kHeadScratch).bytes -= 64; });
+  for (const Role role :
+       {Role::kFeature, Role::kLabel, Role::kSoftmax, Role::kDx, Role::kLogits, Role::kWeight, Role::kState}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, Kind::kHeadBackward), role); });
+  }
+  for (const Kind kind : {Kind::kHeadBackward, Kind::kReduceStats}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, kind), Role::kRowFactor); },
+                         {.weighted = true});
+  }
+  expect_operand_found("joins the statistics of shard 9 alone",
+                       [](Program& p) { find(p, Kind::kReduceStats).shard = 9; });
+  expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kHeadForward), Role::kScales); },
+                       {.model = kFp8Head});
+  expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
+  expect_found("is not a loss", [](Program& p) { p.heads[0].loss = NodeId(0); });
+  expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
+}
+
+// Makes every other kind of buffer one step too small.
+TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
+  const auto small = [](Purpose purpose, const CaseOptions& options = {}) {
+    expect_operand_found(
+        " for ", [=](Program& p) { find(p, purpose).bytes -= 4; }, options);
+  };
+  const CaseOptions biased{.model = {.layers = 2, .classes = 900, .head = true, .head_bias = true}};
+  const CaseOptions cosine{.model = {.layers = 2, .classes = 900, .head = true, .head_cosine = true}};
+  for (const Purpose purpose :
+       {Purpose::kWeight, Purpose::kState, Purpose::kOptimizer, Purpose::kGradient, Purpose::kInput,
+        Purpose::kActivation, Purpose::kGathered, Purpose::kResult, Purpose::kHeadWeight, Purpose::kHeadOptimizer,
+        Purpose::kHeadStats, Purpose::kHeadGradient, Purpose::kHeadSoftmax, Purpose::kHeadLogits}) {
+    small(purpose);
+  }
+  small(Purpose::kNorms, {.clip_heads = true});
+  small(Purpose::kHeadPrepared, cosine);
+  const CaseOptions fp8{.model = kFp8Head};
+  small(Purpose::kHeadScale, fp8);
+  small(Purpose::kHeadWeight, fp8);
+  small(Purpose::kHeadOptimizer, fp8);
+  expect_operand_found(
+      "has 0 bytes for", [](Program& p) { find(p, Purpose::kHeadPrepared).bytes = 0; }, cosine);
+  for (const Purpose purpose : {Purpose::kHeadWeight, Purpose::kHeadOptimizer}) {
+    const auto shrink = [=](Program& p) {
+      find_buffer(p, [&](const Buffer& b) { return b.purpose == purpose && b.param == p.heads[0].bias; }).bytes -= 4;
+    };
+    expect_operand_found(" for ", shrink, biased);
+  }
+  // The distance between a gradient's partials follows from the size of its buffer, so the buffer may not be larger
+  // either.
+  expect_operand_found("for partials of", [](Program& p) { find(p, Purpose::kGradient).bytes += 64; });
+}
+
+TEST(VerifyOperands, BestClassesOfLogitsHaveAllTheirRows) {
+  const auto shrink = [](Program& p) {
+    ASSERT_GT(p.heads[0].top_k, 1);
+    find_buffer(p, [&](const Buffer& b) { return b.value == p.heads[0].logits; }).bytes = p.batch * 8;
+  };
+  expect_operand_found(" for ", shrink, {.training = false});
+}
+
+TEST(VerifyOperands, BuffersOfNothingAreFound) {
+  const CaseOptions narrow{
+      .model = {.layers = 2, .classes = 900, .head = true, .precision = PrecisionMode::kMixedBf16}};
+  const std::vector<std::pair<const char*, std::function<void(Buffer&, const Program&)>>> prepared{
+      {"node of its device", [](Buffer& b, const Program&) { b.node = NodeId(); }},
+      {"node of its device", [](Buffer& b, const Program& p) { b.node = p.heads[0].node; }},
+      {"weight that its node reads", [](Buffer& b, const Program&) { b.node_input = 99; }},
+      {"weight that its node reads", [](Buffer& b, const Program&) { b.node_input = 0; }},
+      {"node of its device", [](Buffer& b, const Program&) { b.replica = 1; }},
+  };
+  for (const auto& [words, damage] : prepared) {
+    expect_found(
+        words, [&](Program& p) { damage(find(p, Purpose::kPrepared), p); }, narrow);
+  }
+  expect_found("parameter or state", [](Program& p) { find(p, Purpose::kOptimizer).state = 7; });
+  expect_found("of no state", [](Program& p) { find(p, Purpose::kHeadOptimizer).state = 7; });
+  expect_found("parameter of its device", [](Program& p) { find(p, Purpose::kWeight).param = ParamId(); });
+  expect_found("parameter of its device", [](Program& p) { find(p, Purpose::kWeight).replica = 1; });
+  expect_found("parameter of its device", [](Program& p) { find(p, Purpose::kWeight).param = p.heads[0].weight; });
+  expect_found("weight that is trained", [](Program& p) {
+    Buffer& gradient = find(p, Purpose::kGradient);
+    gradient.value = find(p, Purpose::kActivation).value;
+  });
+  expect_found("shard of its device", [](Program& p) { find(p, Purpose::kHeadOptimizer).shard = 77; });
+  expect_found("weight of its head", [](Program& p) { find(p, Purpose::kHeadOptimizer).param = ParamId(); });
+  expect_found("is of no head", [](Program& p) { find(p, Purpose::kHeadStats).head = -1; });
+  expect_found("is of no value", [](Program& p) { find(p, Purpose::kResult).value = ValueId(); });
+  expect_found("operand or result", [](Program& p) { find(p, Purpose::kGathered).value = p.heads[0].logits; });
+  expect_found("does not fit what it is for",
+               [](Program& p) { find(p, Purpose::kScratch).value = find(p, Purpose::kActivation).value; });
+  expect_operand_found("does not fit what it is for",
+                       [](Program& p) { find(p, Purpose::kActivation).persistent = true; });
+}
+
+TEST(VerifyOperands, SlotsThatTheRingCannotHaveAreFound) {
+  expect_found("slots up to number", [](Program& p) { find(p, Purpose::kInput).ring = 1 << 30; });
+  expect_found("that another has", [](Program& p) { find(p, Purpose::kInput).ring = 1; });
+  expect_found("is of no input", [](Program& p) { find(p, Purpose::kInput).value = find(p, Purpose::kResult).value; });
+}
+
+TEST(VerifyOperands, BuffersThatTheUpdateNeedsAreChecked) {
+  const auto lose = [](Purpose purpose) {
+    return [=](Program& p) { find(p, purpose).purpose = Purpose::kHeadScratch; };
+  };
+  const auto unbound = [&](Purpose purpose) {
+    return [=](Program& p) {
+      Buffer& buffer = find(p, purpose);
+      lose(purpose)(p);
+      buffer.persistent = false;
+      buffer.value = ValueId();
+    };
+  };
+  expect_operand_found("no weight and states", unbound(Purpose::kOptimizer));
+  expect_operand_found("lacks a weight", unbound(Purpose::kHeadOptimizer));
+  expect_operand_found("lacks a weight, its scales", unbound(Purpose::kHeadScale), {.model = kFp8Head});
+  expect_operand_found("no weight and states", unbound(Purpose::kWeight));
+}
+
+TEST(VerifyOperands, HeadsThatAreNotTheModelsAreFound) {
+  const std::vector<std::function<void(HeadPlan&)>> damages{
+      [](HeadPlan& h) { h.row_weight = 1; },
+      [](HeadPlan& h) { h.bf16 = true; },
+      [](HeadPlan& h) { h.feature_grad = {}; },
+      [](HeadPlan& h) { h.feature_grad = h.label; },
+      [](HeadPlan& h) { h.label = h.feature; },
+      [](HeadPlan& h) { h.top_k = 0; },
+      [](HeadPlan& h) { h.update_sweep = true; },
+      [](HeadPlan& h) { h.metrics.clear(); },
+      [](HeadPlan& h) { h.bias = h.weight; },
+      [](HeadPlan& h) { h.row_factor = h.label; },
+      [](HeadPlan& h) { h.weights = RowFormat::kBf16; },
+      [](HeadPlan& h) { h.states = RowFormat::kBf16; },
+  };
+  for (const auto& damage : damages) {
+    expect_operand_found("of the model", [&](Program& p) { damage(p.heads[0]); });
+  }
+  expect_operand_found("of a model that has 1", [](Program& p) { p.heads.push_back(p.heads[0]); });
+  expect_operand_found("of a graph for training", [](Program& p) { p.training = false; });
+  expect_operand_found("the model asks for", [](Program& p) { p.batch *= 2; });
+}
+
+// Damages the numbers by which the executor finds the other side of an exchange.
+const CaseOptions kApart{.pipeline = PipelineKind::kOneFOneB};
+
+TEST(VerifyOperands, CopiesOfNoHeadOrToOtherRowsAreFound) {
+  const auto copy = [](const char* words, const std::function<void(Program&, Instruction&)>& damage) {
+    expect_operand_found(
+        words, [&](Program& p) { damage(p, find(p, Kind::kCopy)); }, kApart);
+  };
+  expect_found(
+      "of head -1", [](Program& p) { find(p, Kind::kCopy).head = -1; }, kApart);
+  copy("where its operand", [](Program&, Instruction& one) { drop(one, Role::kTo); });
+  copy("too many", [](Program&, Instruction& one) { drop(one, Role::kFrom); });
+  copy("of pass -1", [](Program&, Instruction& one) { one.head_pass = -1; });
+  copy("of pass 2", [](Program&, Instruction& one) { one.head_pass = 2; });
+  for (const Purpose purpose : {Purpose::kWeight, Purpose::kScratch, Purpose::kHeadStats}) {
+    for (const Role role : {Role::kFrom, Role::kTo}) {
+      copy("instruction", [=](Program& p, Instruction& one) { operand(one, role).buffer = find(p, purpose).id; });
+    }
+  }
+}
+
+TEST(VerifyOperands, CollectivesOfNoHeadAreFound) {
+  for (const CaseOptions& options : {CaseOptions{}, kApart}) {
+    for (const Purpose purpose : {Purpose::kActivation, Purpose::kHeadStats, Purpose::kHeadGradient}) {
+      const auto behead = [=](Program& p) {
+        const int group = find(p, [&](const Instruction& one) {
+                            return one.group >= 0 && one.head >= 0 && !one.operands.empty() &&
+                                   p.buffer(one.operands.back().buffer).purpose == purpose;
+                          }).group;
+        for (Instruction& one : p.instructions) {
+          one.head = one.group == group ? -1 : one.head;
+        }
+      };
+      expect_found("instruction", behead, options);
+    }
+  }
+}
+
+TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
+  const auto gather = [](Program& p) -> Instruction& {
+    return find(p, [&](const Instruction& one) { return one.gather >= 0 && one.kind == Kind::kAllGather; });
+  };
+  expect_operand_found("has a wrong operand", [&](Program& p) { gather(p).gather = 1; });
+  expect_operand_found("cannot work on",
+                       [&](Program& p) { gather(p).operands[0].buffer = find(p, Purpose::kGradient).id; });
+  expect_operand_found("other members", [&](Program& p) { gather(p).group = find(p, Kind::kSend).group; });
+  expect_operand_found("has a wrong operand",
+                       [&](Program& p) { std::swap(gather(p).operands[0], gather(p).operands[1]); });
+  const auto statistics = [](Program& p) -> Instruction& {
+    return find(p, [&](const Instruction& one) {
+      return one.kind == Kind::kAllGather && one.head < 0 && one.stage >= 0 &&
+             p.buffer(one.operands[0].buffer).purpose == Purpose::kActivation;
+    });
+  };
+  expect_operand_found("gathers micro-batch 3", [&](Program& p) {
+    Instruction& one = statistics(p);
+    one.head = 0;
+    one.gather = 3;
+  });
+  expect_operand_found("where its operand", [&](Program& p) { drop(statistics(p), Role::kReceived); });
+  const auto terms = [](Program& p) -> Instruction& {
+    return find(p, [](const Instruction& one) { return one.kind == Kind::kReduceScatter && one.head >= 0; });
+  };
+  expect_operand_found("where its operand", [&](Program& p) { drop(terms(p), terms(p).operands[0].role); });
+  expect_operand_found("cannot work on",
+                       [&](Program& p) { terms(p).operands[0].buffer = find(p, Purpose::kScratch).id; });
+  expect_operand_found("carries the gradient of no feature", [&](Program& p) { terms(p).head_pass += 1; });
+  expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kReduceDx), Role::kFeature); });
+  expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kReduceDx), Role::kDx); });
+  expect_operand_found("cannot work on", [](Program& p) {
+    find(p, Kind::kReduceDx).operands.back().buffer = find(p, Purpose::kScratch).id;
+  });
+  expect_operand_found("does not match a sum of feature gradients",
+                       [](Program& p) { find(p, Kind::kReduceDx).gather = -1; });
+  expect_operand_found("of micro-batch -1", [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
+  expect_operand_found("carries no rows",
+                       [](Program& p) { find(p, Kind::kSend).operands[0].buffer = find(p, Purpose::kHeadStats).id; });
+}
+
+TEST(VerifyOperands, SumsOverReadersOfATiedWeightAreChecked) {
+  const CaseOptions tied{.model = kTied};
+  ASSERT_EQ(complaint(make_case(tied)), "");
+  const auto exchange = [](Program& p) -> Instruction& {
+    return find(p, [&](const Instruction& one) {
+      return one.kind == Kind::kAllGather && one.stage == 1 && one.head < 0 && !one.operands.empty() &&
+             p.buffer(one.operands[0].buffer).purpose == Purpose::kTerms;
+    });
+  };
+  expect_operand_found(
+      "where its operand", [&](Program& p) { exchange(p).operands.pop_back(); }, tied);
+  expect_operand_found(
+      "too many", [&](Program& p) { exchange(p).operands.push_back(exchange(p).operands[0]); }, tied);
+  expect_operand_found("that no exchange brings",
+                       [&](Program& p) { exchange(p).operands[0].buffer = find(p, Purpose::kNorms).id; },
+                       {.model = kTied, .clip_heads = true});
+  expect_operand_found(
+      "that no exchange brings", [&](Program& p) { exchange(p).replica = -1; }, tied);
+  expect_operand_found(
+      "where its operand", [](Program& p) { find(p, Kind::kSumTied).operands.pop_back(); }, tied);
+  expect_operand_found(
+      "wrong operand", [](Program& p) { find(p, Kind::kSumTied).operands[0].index = 1; }, tied);
+  expect_operand_found(
+      "are not summed and applied",
+      [](Program& p) {
+        const InstructionId id = find(p, Kind::kSumTied).id;
+        p.instructions.erase(p.instructions.begin() + id.index);
+      },
+      tied);
+  expect_operand_found(
+      "is of no parameter or state",
+      [](Program& p) {
+        find_buffer(p, [](const Buffer& b) {
+          return b.purpose == Purpose::kOptimizer && b.name.find("layer") == 0;
+        }).state += 1;
+      },
+      tied);
+  // Two weights in one group, and gradients that are sent before they are summed.
+  const CaseOptions two{.model = kTiedTwice};
+  const auto weight_of = [](Program& p, const Instruction& one) { return p.buffer(one.operands[0].buffer).param; };
+  ASSERT_EQ(complaint(make_case(two)), "");
+  expect_operand_found(
+      "exchanges another weight than its group",
+      [&](Program& p) {
+        Instruction& first = exchange(p);
+        Instruction& second = find(p, [&](const Instruction& one) {
+          return one.kind == Kind::kAllGather && one.device == first.device && one.head < 0 &&
+                 one.group != first.group && !one.operands.empty() &&
+                 p.buffer(one.operands[0].buffer).purpose == Purpose::kTerms &&
+                 weight_of(p, one) != weight_of(p, first);
+        });
+        std::swap(first.operands, second.operands);
+      },
+      two);
+}
+
+TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
+  expect_operand_found("where its operand", [](Program& p) { find(p, Kind::kSumReplicas).operands.pop_back(); });
+  expect_operand_found("cannot work on", [](Program& p) {
+    Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kSumReplicas && i.replica == 1; });
+    std::swap(one.operands[0].buffer, one.operands[1].buffer);
+  });
+  for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather}) {
+    const auto slices = [kind](Program& p) -> Instruction& {
+      return find(p, [kind, &p](const Instruction& one) {
+        return one.kind == kind && one.head < 0 && p.buffer(one.operands[0].buffer).purpose == Purpose::kGradient;
+      });
+    };
+    expect_operand_found("too many", [&](Program& p) { slices(p).operands.push_back(slices(p).operands[0]); });
+    expect_operand_found("wrong operand", [&](Program& p) { slices(p).operands[0].bytes -= 4; });
+  }
+  expect_operand_found("of no stage, or elsewhere", [](Program& p) { find(p, Kind::kUpdate).stage = -1; });
+  expect_operand_found("comes again", [](Program& p) { find(p, Kind::kSumReplicas).kind = Kind::kFoldPartials; });
+  expect_operand_found("sends slices of gradients before their partials are summed", [](Program& p) {
+    const InstructionId id = find(p, Kind::kFoldPartials).id;
+    p.instructions.erase(p.instructions.begin() + id.index);
+  });
+  for (const Role role : {Role::kWeight, Role::kState, Role::kStatistics, Role::kRunningState}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, Kind::kUpdate), role); });
+  }
+  const CaseOptions clipped{.clip_heads = true};
+  expect_operand_found(
+      "where its operand", [](Program& p) { drop(find(p, Kind::kNorm), Role::kNorms); }, clipped);
+  expect_operand_found(
+      "that its head does not have", [](Program& p) { find(p, Kind::kHeadUpdate).kind = Kind::kHeadNorms; }, kApart);
+}
+
+}  // namespace
+}  // namespace xrun::planner::testing
