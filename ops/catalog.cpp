@@ -22,7 +22,7 @@ std::vector<const Op*> list_all() {
                              &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad, &kRecallAt};
   for (const auto family :
        {product_ops(), pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),
-        map_ops(), sum_ops(), layout_ops(), cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {
+        map_ops(), sum_ops(), layout_ops(), cast_ops(), head_ops(), row_loss_ops(), unavailable_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

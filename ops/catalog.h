@@ -29,7 +29,7 @@ std::span<const Op* const> map_ops();
 std::span<const Op* const> sum_ops();
 std::span<const Op* const> cast_ops();
 std::span<const Op* const> head_ops();
-std::span<const Op* const> later_ops();
+std::span<const Op* const> unavailable_ops();
 std::span<const Op* const> layout_ops();
 std::span<const Op* const> pointwise_ops();
 std::span<const Op* const> pool_ops();

@@ -46,6 +46,6 @@ constexpr auto kOps = pointers(kLater);
 
 }  // namespace
 
-std::span<const Op* const> later_ops() { return kOps; }
+std::span<const Op* const> unavailable_ops() { return kOps; }
 
 }  // namespace xrun::ops

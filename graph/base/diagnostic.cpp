@@ -189,8 +189,8 @@ class Renderer {
     const std::string_view line = sources_.line(label.span.file, at.line);
     std::string_view covered = sources_.text(label.span);
     covered = covered.substr(0, covered.find('\n'));
-    const int room = std::max(1, count_code_points(line) - at.column + 1);
-    return {at.column, std::clamp(count_code_points(covered), 1, room), primary, label.text};
+    const int space = std::max(1, count_code_points(line) - at.column + 1);
+    return {at.column, std::clamp(count_code_points(covered), 1, space), primary, label.text};
   }
 
   void snippet(const Diagnostic& d) {

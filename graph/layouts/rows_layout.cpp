@@ -40,7 +40,7 @@ Bytes RowsLayout::row_bytes() const {
 }
 
 Bytes RowsLayout::offset(size_t section) const {
-  Bytes at = kRowsHeaderBytes;
+  Bytes at = kClassRowHeaderBytes;
   for (size_t i = 0; i < section; ++i) {
     at += align_up(rows * sections[i].row_bytes, kSectionAlignment);
   }

@@ -57,7 +57,7 @@ inline constexpr int64_t kLeastMappedClasses = 1 << 18;
 // Mapped ranges begin and end at multiples of an x86-64 page, in the file and in memory.
 inline constexpr Bytes kMappedAlignment = 4 * kKiB;
 
-inline constexpr Bytes kRowsHeaderBytes = 64 * kKiB;
+inline constexpr Bytes kClassRowHeaderBytes = 64 * kKiB;
 inline constexpr Bytes kUndoHeaderBytes = 4 * kKiB;
 inline constexpr Bytes kUndoRecordHeadBytes = 80;
 

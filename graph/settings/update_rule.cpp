@@ -298,7 +298,7 @@ void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& s
 
 std::vector<std::string> states_of_rule(const Attrs& arguments) { return argument_or(arguments, kStates, TextList()); }
 
-std::vector<double> first_values_of_rule(const Attrs& arguments) {
+std::vector<double> initial_values_of_rule(const Attrs& arguments) {
   return argument_or(arguments, kFirst, std::vector<double>(states_of_rule(arguments).size()));
 }
 
@@ -314,7 +314,7 @@ Attrs without_update_rule(const Attrs& arguments) {
 
 Result<UpdateRule> read_update_rule(const Attrs& arguments) {
   UpdateRule rule{.states = static_cast<int>(states_of_rule(arguments).size()),
-                  .first = first_values_of_rule(arguments)};
+                  .first = initial_values_of_rule(arguments)};
   const auto read = [&](std::string_view name) {
     const auto text = argument_or(arguments, name, std::string());
     return text.empty() ? Result<ScalarExpr>(ScalarExpr()) : parse_scalar_expr(text);

@@ -54,9 +54,9 @@ bool norms_read_states(const UpdateRule& rule);
 // Stores a rule in the arguments of an optimizer's call, as texts, with the names and initial values of its states. The
 // names of these arguments begin with `rule.`, as the name of no parameter does.
 void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& states, Attrs& arguments);
-std::vector<std::string> states_of_rule(const Attrs& arguments);   // names of the states; empty without a rule
-std::vector<double> first_values_of_rule(const Attrs& arguments);  // index: state
-Attrs without_update_rule(const Attrs& arguments);                 // the arguments in the text of the call
+std::vector<std::string> states_of_rule(const Attrs& arguments);     // names of the states; empty without a rule
+std::vector<double> initial_values_of_rule(const Attrs& arguments);  // index: state
+Attrs without_update_rule(const Attrs& arguments);                   // the arguments in the text of the call
 // Errors: XG0303 if there is no rule, a text cannot be read, or it does not fit the states.
 Result<UpdateRule> read_update_rule(const Attrs& arguments);
 

@@ -188,7 +188,7 @@ class Evaluator {
   int64_t steps_left() const { return exhausted_ ? 0 : options_.max_steps - steps_; }
   int64_t steps() const { return steps_; }
   void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
-  Noted& noted() { return noted_; }                // for messages
+  Recorded& recorded() { return recorded_; }       // for messages
   void warn_unused(const Scope& scope);
   // For FrontendOptions::facts. One function records a value, the other a call with the parameters and nodes that were
   // added to the graph since.
@@ -342,7 +342,7 @@ class Evaluator {
   ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside
   NormCalls* norms_ = nullptr;     // norms of the optimizer that is being evaluated; null outside
   MeanCalls* means_ = nullptr;     // means of the assignment that is being evaluated; null outside
-  Noted noted_;
+  Recorded recorded_;
   std::shared_ptr<ExpansionSizes> sizes_;  // shared by all evaluators of a text
   int64_t steps_ = 0;
   int depth_ = 0;

@@ -10,7 +10,7 @@
 
 namespace xrun::lang {
 
-struct Noted {
+struct Recorded {
   SkippedIf skipped;                     // last `if` stage that passed its input through
   Span op_call;                          // the operator call whose arguments are being bound
   Span bound_value;                      // the value of the model's binding that is being evaluated

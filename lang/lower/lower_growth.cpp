@@ -30,8 +30,8 @@ void ModuleBuilder::lower_batch(const Settings& settings, const Scope& scope) {
     }
   }
   const SettingNode* precision = settings.root.find("precision");
-  ev_.noted().gather_batch = train.batch;
-  ev_.noted().gather_bytes = precision != nullptr && word(*precision) == "mixed" ? 2 : 4;
+  ev_.recorded().gather_batch = train.batch;
+  ev_.recorded().gather_bytes = precision != nullptr && word(*precision) == "mixed" ? 2 : 4;
 }
 
 bool ModuleBuilder::lower_growth(const SettingNode& node, Scope& scope) {

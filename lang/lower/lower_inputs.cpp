@@ -171,7 +171,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   const auto binding =
       std::find_if(bindings.begin(), bindings.end(), [&](const DataBinding& one) { return one.target == name; });
   const bool staged = binding != bindings.end() && !binding->stages.empty();
-  ev_.noted().inputs[value.tensor.index] = staged ? binding->stages.back().span : train->spec.reader.span;
+  ev_.recorded().inputs[value.tensor.index] = staged ? binding->stages.back().span : train->spec.reader.span;
   data_inputs_.emplace(std::string(name), value);
   return value;
 }

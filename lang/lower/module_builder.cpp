@@ -94,7 +94,7 @@ Module ModuleBuilder::build(const Choice& choice) {
     }
   }
   for (const auto& [name, label] : data_inputs_) {
-    if (const Span counted = ev_.noted().class_count_of(label.tensor); counted.valid()) {
+    if (const Span counted = ev_.recorded().class_count_of(label.tensor); counted.valid()) {
       module_.data.class_counts.push_back({name, counted});
     }
   }

@@ -87,18 +87,18 @@ void NormFunction::run_loop(const NormColumns& p, const Operands& all, int64_t r
   if (some.size() == 0) {
     return;
   }
-  const int64_t room = align_up(run_rows_ * channels_, kLanes);
+  const int64_t stride = align_up(run_rows_ * channels_, kLanes);
   auto* const repeated = reinterpret_cast<float*>(scratch);
-  std::byte* const own = scratch + 3 * room * static_cast<Bytes>(sizeof(float));
+  std::byte* const own = scratch + 3 * stride * static_cast<Bytes>(sizeof(float));
   const float* columns[] = {p.mean + some.begin, p.scale + some.begin, p.bias + some.begin};
   // Rows are contiguous in memory only if all channels are computed, so only then can a loop compute several rows.
   const int64_t each = some.size() == channels_ ? run_rows_ : 1;
   if (each > 1) {
     for (int k = 0; k < 3; ++k) {
       for (int64_t r = 0; r < each; ++r) {
-        std::copy_n(columns[k], channels_, repeated + k * room + r * channels_);
+        std::copy_n(columns[k], channels_, repeated + k * stride + r * channels_);
       }
-      columns[k] = repeated + k * room;
+      columns[k] = repeated + k * stride;
     }
   }
   for (int64_t r = 0; r < rows; r += each) {

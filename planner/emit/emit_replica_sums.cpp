@@ -76,18 +76,18 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;
-  Bytes room = 0;
+  Bytes space = 0;
   for (const ParamId param : std::set<ParamId>(gradients.begin(), gradients.end())) {
     if (is_compressed(param) != compressed) {
       continue;
     }
     const Bytes bytes = type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
-    if (buckets.empty() || bytes > room) {
+    if (buckets.empty() || bytes > space) {
       buckets.emplace_back();
-      room = request_.module.schedule.bucket;
+      space = request_.module.schedule.bucket;
     }
     buckets.back().push_back(param);
-    room -= bytes;
+    space -= bytes;
   }
   return buckets;
 }

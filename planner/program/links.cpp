@@ -17,11 +17,11 @@ double sent_part(const Program& program, const Instruction& member) {
       buffers.insert(operand.buffer);
     }
   }
-  Bytes room = 0;
+  Bytes space = 0;
   for (const BufferId id : buffers) {
-    room += program.buffer(id).bytes;
+    space += program.buffer(id).bytes;
   }
-  return room == 0 ? 1.0 : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(room), 0.0, 1.0);
+  return space == 0 ? 1.0 : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(space), 0.0, 1.0);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Spared {
   double value = 0;  // seconds of the step that are saved per kept byte
 };
 
-Spared dearest(const PartitionRequest& request, const Partition& made, Bytes room) {
+Spared dearest(const PartitionRequest& request, const Partition& made, Bytes space) {
   const Seconds largest = largest_of(made);
   Spared best;
   for (size_t s = 0; s < made.stages.size(); ++s) {
@@ -28,7 +28,7 @@ Spared dearest(const PartitionRequest& request, const Partition& made, Bytes roo
     for (size_t i = 0; i < stage.recomputed.size(); ++i) {
       const PartitionLayer& layer = request.layers[static_cast<size_t>(stage.recomputed[i])];
       const Bytes bytes = held * layer.saved;
-      const bool fits = bytes <= room && (request.cap == 0 || stage.memory + bytes <= request.cap);
+      const bool fits = bytes <= space && (request.cap == 0 || stage.memory + bytes <= request.cap);
       const double value = bytes > 0 ? times * layer.forward / static_cast<double>(bytes) : 0;
       if (fits && value > best.value) {
         best = {s, i, bytes, value};
@@ -40,8 +40,8 @@ Spared dearest(const PartitionRequest& request, const Partition& made, Bytes roo
 
 void spare_layers(const PartitionRequest& request, Partition& made) {
   const Seconds largest = largest_of(made);
-  Bytes room = request.total - made.memory();
-  for (Spared next = dearest(request, made, room); next.value > 0; next = dearest(request, made, room)) {
+  Bytes space = request.total - made.memory();
+  for (Spared next = dearest(request, made, space); next.value > 0; next = dearest(request, made, space)) {
     PartitionStage& stage = made.stages[next.stage];
     const auto at = stage.recomputed.begin() + static_cast<std::ptrdiff_t>(next.at);
     const Seconds forward = request.layers[static_cast<size_t>(*at)].forward;
@@ -49,7 +49,7 @@ void spare_layers(const PartitionRequest& request, Partition& made) {
     stage.backward -= forward;
     stage.memory += next.bytes;
     made.objective -= forward;
-    room -= next.bytes;
+    space -= next.bytes;
   }
   made.objective -= (request.micro_batches - 1) * (largest - largest_of(made));
 }

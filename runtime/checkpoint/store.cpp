@@ -147,8 +147,8 @@ class Store final : public CheckpointStore {
     const CheckpointInfo& info = found->info;
     XRUN_TRY(check_digest(info, options_));
     XRUN_TRY(check_samples(info, options_));
-    std::vector<std::string> put_back;
-    if (Status loaded = load(*found, state, put_back); !loaded.ok()) {
+    std::vector<std::string> restored;
+    if (Status loaded = load(*found, state, restored); !loaded.ok()) {
       Error error = std::move(loaded).error();
       const bool may_be_older = error.code == "XG0710" && info.manifest.rows.empty();
       if (const auto older = older_than(info.manifest.step); may_be_older && older) {
@@ -163,7 +163,7 @@ class Store final : public CheckpointStore {
       history_.push_back({info.manifest.step, info.manifest.math_digest, difference.lines});
     }
     std::vector<WarnEvent> warnings = resume_warnings(info.manifest, options_);
-    add_copy_warning(info, put_back, options_, warnings);
+    add_copy_warning(info, restored, options_, warnings);
     XRUN_ASSIGN(const int64_t senders, residual_senders(info, state, options_.moved));
     add_sender_warning(info.manifest, senders, state, warnings);
     return std::optional<Resumed>(
@@ -413,7 +413,7 @@ class Store final : public CheckpointStore {
     const CheckpointInfo& info = found.info;
     const bool may_be_copied = copies_ != nullptr && parent_of(info.path) == options_.directory;
     if (may_be_copied) {
-      XRUN_ASSIGN(names, put_back(copy_places(), found));
+      XRUN_ASSIGN(names, restore_files(copy_places(), found));
     } else {
       XRUN_TRY(verify(info));
     }
@@ -482,7 +482,7 @@ class Store final : public CheckpointStore {
 
   CheckpointOptions options_;
   std::optional<DirectoryLock> lock_;  // held by rank 0
-  RunRows rows_;
+  ClassRowFiles rows_;
   std::unique_ptr<StepCopies> copies_;  // null: no second copies
   std::optional<Manifest> saved_;       // rank 0 only: the last one that it has saved
   bool kept_more_ = false;              // rank 0 only: more steps than `keep` exist, for second copies

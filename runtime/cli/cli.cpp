@@ -421,7 +421,7 @@ int parse_and_run(int argc, const char* const* argv) {
   }
   const int exit = run_action(line, app, {argv + 1, argv + argc});
   if (exit == kUsage && line.global.format == "text") {
-    tell_variables(app, words);
+    print_variables(app, words);
   }
   return exit;
 }
@@ -443,11 +443,11 @@ int run_command_line(int argc, const char* const* argv) {
     }
     return exit;
   } catch (...) {
-    return tell_exception();
+    return report_exception();
   }
 }
 
-int tell_exception() noexcept {
+int report_exception() noexcept {
   if (std::current_exception() == nullptr) {
     return kWorld;
   }

@@ -11,6 +11,6 @@ int run_command_line(int argc, const char* const* argv);
 
 // Prints the exception that is being handled to stderr and returns its exit code. Also used when the process ends
 // because nothing can catch the exception.
-int tell_exception() noexcept;
+int report_exception() noexcept;
 
 }  // namespace xrun::cli

@@ -49,8 +49,8 @@ extern "C" void on_fault(int number, siginfo_t* /*info*/, void* context) {
 
 }  // namespace
 
-void tell_library_faults() {
-  std::set_terminate([] { ::_exit(tell_exception()); });
+void report_library_faults() {
+  std::set_terminate([] { ::_exit(report_exception()); });
   std::atexit([] {
     if (!exit_expected) {
       ::_exit(exit_code(ErrorKind::kWorld));

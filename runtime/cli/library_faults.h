@@ -9,7 +9,7 @@ namespace xrun::cli {
 //   - a segmentation fault inside hwloc or oneDNN, which do not check their allocations (dnnl_memory_create,
 //     hwloc_topology_load). Faults elsewhere end the process as usual.
 // REQUIRES: called before libraries start.
-void tell_library_faults();
+void report_library_faults();
 
 // Announces that xrun itself will call `exit`, so that the call is not taken for a library's fault.
 void expect_exit();

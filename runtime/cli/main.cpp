@@ -4,7 +4,7 @@
 namespace {
 
 // Runs before the initialisers of other files, since these allocate memory and may already fail.
-[[gnu::constructor(101)]] void begin() { xrun::cli::tell_library_faults(); }
+[[gnu::constructor(101)]] void begin() { xrun::cli::report_library_faults(); }
 
 }  // namespace
 

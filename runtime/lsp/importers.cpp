@@ -47,7 +47,7 @@ lang::Texts files_that_may_import(const std::string& path, const std::vector<std
                                   const lang::Texts& open) {
   const std::string name = fs::path(path).filename().string();
   lang::Texts found;
-  size_t room = kMostTexts;
+  size_t space = kMostTexts;
   int entries = 0;
   for (const std::string& folder : folders) {
     std::error_code error;
@@ -65,9 +65,9 @@ lang::Texts files_that_may_import(const std::string& path, const std::vector<std
       if (!is_model || key == path || open.contains(key) || found.contains(key) || found.size() == kMostFiles) {
         continue;
       }
-      std::optional<std::string> text = text_of(entry, room);
+      std::optional<std::string> text = text_of(entry, space);
       if (text && text->find(name) != std::string::npos) {
-        room -= text->size();
+        space -= text->size();
         found.emplace(key, *std::move(text));
       }
     }

@@ -36,7 +36,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
 
 void StepReports::move_to(Session& session, const StepPrediction& predicted) {
   if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
-    tell_profile();
+    report_profile();
   }
   session_ = &session;
   rows_.resize(static_cast<size_t>(session.program().batch));
@@ -151,7 +151,7 @@ void StepReports::finish() {
                                            std::to_string(request_.profile) +
                                            "` leaves out that many, so no step is left to measure"});
   } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
-    tell_profile();
+    report_profile();
   }
 }
 
@@ -224,11 +224,11 @@ void StepReports::add_to_profile(int64_t step) {
   profiled_.data_wait += report_.data_wait;
   profiled_.outside += report_.seconds - report_.data_wait - times.seconds;
   if (++profiled_.steps == kProfiled) {
-    tell_profile();
+    report_profile();
   }
 }
 
-void StepReports::tell_profile() {
+void StepReports::report_profile() {
   told_profile_ = true;
   const auto count = static_cast<double>(profiled_.steps);
   request_.events.on_profile({.first_step = profiled_.first_step,

@@ -63,7 +63,7 @@ class StepReports {
   void note_times();
   Status look_for_stragglers();
   void add_to_profile(int64_t step);
-  void tell_profile();
+  void report_profile();
 
   const TrainRequest& request_;
   const TrainSpec& train_;

@@ -17,9 +17,9 @@ namespace {
 using namespace xrun;
 
 void read_header(std::span<const std::byte> bytes) {
-  const auto header = runtime::parse_rows_header(bytes, "input");
+  const auto header = runtime::parse_class_row_header(bytes, "input");
   if (header.ok()) {
-    const std::string text = runtime::print_rows_header(*header);
+    const std::string text = runtime::print_class_row_header(*header);
     XRUN_CHECK(is_valid(header->layout) &&
                    std::string_view(text) == std::string_view(reinterpret_cast<const char*>(bytes.data()), text.size()),
                "one header has one text");

@@ -60,13 +60,13 @@ TEST(Messages, ExamplesGiveTheirCodeAloneAndNothingOnceCorrected) {
 TEST(Messages, CodesOfTheLanguageHaveExamples) {
   const std::set<std::string_view> without{"XG0101", "XG0225"};
   const std::regex pattern("\"(XG0[1-5][0-9]{2})\"");
-  const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
+  const std::filesystem::path folder = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
   int found = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(room)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".cpp") {
       continue;
     }
-    const std::string text = test::read_source_file("lang/" + std::filesystem::relative(entry.path(), room).string());
+    const std::string text = test::read_source_file("lang/" + std::filesystem::relative(entry.path(), folder).string());
     for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
       const std::string code = (*it)[1].str();
       const auto page = find_code(code);
@@ -81,13 +81,13 @@ TEST(Messages, CodesOfTheLanguageHaveExamples) {
 // Diagnostics are made by `fault` and `warning` of lang/text/faults.h, which require a fix.
 TEST(Messages, NoDiagnosticIsMadeWithoutItsFix) {
   const std::regex by_hand(R"(\.code = |Diagnostic [a-z_]*\{)");
-  const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
+  const std::filesystem::path folder = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
   int makers = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(room)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") {
       continue;
     }
-    const std::string text = test::read_source_file("lang/" + std::filesystem::relative(entry.path(), room).string());
+    const std::string text = test::read_source_file("lang/" + std::filesystem::relative(entry.path(), folder).string());
     const bool is_maker = entry.path().filename() == "faults.cpp";
     EXPECT_EQ(std::regex_search(text, by_hand), is_maker) << entry.path();
     makers += is_maker ? 1 : 0;

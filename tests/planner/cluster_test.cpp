@@ -166,8 +166,8 @@ TEST(Cluster, AThinNetworkIsLeftAloneAndAWideOneIsUsed) {
 TEST(Cluster, EachNodeHasItsOwnMemory) {
   const Module module = testing::make_module(
       {.layers = 1, .input = 64, .width = 64, .classes = 400'000, .head = true, .batch = 64, .norm_rows = 32});
-  const auto roomy = plan_on(machine_of(2, 1, kThin, 2 * kGiB), module);
-  ASSERT_TRUE(roomy.ok()) << roomy.error().message;
+  const auto ample = plan_on(machine_of(2, 1, kThin, 2 * kGiB), module);
+  ASSERT_TRUE(ample.ok()) << ample.error().message;
   const auto lying_on = [](const Plan& plan, int node) {
     Bytes sum = 0;
     for (const Arena& arena : plan.training.arenas) {
@@ -175,7 +175,7 @@ TEST(Cluster, EachNodeHasItsOwnMemory) {
     }
     return sum;
   };
-  const Bytes all = lying_on(*roomy, 0) + lying_on(*roomy, 1);
+  const Bytes all = lying_on(*ample, 0) + lying_on(*ample, 1);
   const Machine tight = machine_of(2, 1, kThin, all * 7 / 10);
   const auto spread = plan_on(tight, module);
   ASSERT_TRUE(spread.ok()) << spread.error().message;

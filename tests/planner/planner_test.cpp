@@ -351,15 +351,15 @@ TEST(Planner, RecomputesWhatItMustToFit) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
   Module module = make_module(options);
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
-  const auto roomy = plan(module, machine_of(1));
-  ASSERT_TRUE(roomy.ok());
-  EXPECT_TRUE(roomy->training.stages[0].recomputed.empty());
-  const Bytes limit = (total(roomy->training) + total(roomy->inference)) * 8 / 10;
+  const auto ample = plan(module, machine_of(1));
+  ASSERT_TRUE(ample.ok());
+  EXPECT_TRUE(ample->training.stages[0].recomputed.empty());
+  const Bytes limit = (total(ample->training) + total(ample->inference)) * 8 / 10;
   const auto tight = plan(module, machine_of(1, limit));
   ASSERT_TRUE(tight.ok()) << tight.error().message << "\n" << tight.error().help;
   EXPECT_FALSE(tight->training.stages[0].recomputed.empty());
   EXPECT_LE(total(tight->training), limit);
-  EXPECT_GE(tight->predicted.step, roomy->predicted.step);
+  EXPECT_GE(tight->predicted.step, ample->predicted.step);
 }
 
 TEST(Planner, RefusalsListPartsAndPlansThatFit) {
@@ -367,9 +367,9 @@ TEST(Planner, RefusalsListPartsAndPlansThatFit) {
   Module module = make_module(options);
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   module.train.batch_span = {0, 3, 4};
-  const auto roomy = plan(module, machine_of(1));
-  ASSERT_TRUE(roomy.ok());
-  const Bytes all = total(roomy->training) + total(roomy->inference);
+  const auto ample = plan(module, machine_of(1));
+  ASSERT_TRUE(ample.ok());
+  const Bytes all = total(ample->training) + total(ample->inference);
   const auto made = plan(module, machine_of(1, all / 4));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, "XG0601");

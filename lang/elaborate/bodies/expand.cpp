@@ -39,7 +39,8 @@ bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool war
   }
   value.span = name.span;
   note(name.span, value);
-  scope.locals[name.text] = {.value = std::move(value), .span = name.span, .warns = warns, .skipped = noted_.skipped};
+  scope.locals[name.text] = {
+      .value = std::move(value), .span = name.span, .warns = warns, .skipped = recorded_.skipped};
   return true;
 }
 
@@ -78,7 +79,7 @@ void Evaluator::walk_body(const Ast& ast, const Decl& decl, Scope& scope, const 
     if (exhausted_) {
       return;
     }
-    noted_.skipped = {};
+    recorded_.skipped = {};
     const Step step = kind.run(stmt);
     if (step == Step::kEnd) {
       return;
@@ -179,7 +180,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   active_.pop_back();
   work_.expansion.pop_back();
   work_.names.leave();
-  noted_.skipped = {};
+  recorded_.skipped = {};
   return result;
 }
 

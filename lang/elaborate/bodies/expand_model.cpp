@@ -113,7 +113,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
     (void)bound;
   }
   const auto run = [&](const Stmt& stmt) {
-    noted_.bound_value = stmt.kind == StmtKind::kBind ? ast[stmt.value].span : Span();
+    recorded_.bound_value = stmt.kind == StmtKind::kBind ? ast[stmt.value].span : Span();
     switch (stmt.kind) {
       case StmtKind::kInput:
         model_input(ast, stmt, scope);
@@ -133,7 +133,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
              .refusal = "a model has `output`, not `return` or `expect`",
              .label = "not a statement of a model",
              .help = "name each result of the model: output NAME; `expect` belongs in a `test`"});
-  noted_.bound_value = {};
+  recorded_.bound_value = {};
   check_states(scope);
   for (const auto& [name, local] : scope.locals) {
     if (local.value.kind == DatumKind::kTensor && local.span.valid()) {

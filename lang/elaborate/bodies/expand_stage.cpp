@@ -27,7 +27,7 @@ Datum Evaluator::eval_stage(Datum value, const Ast& ast, const Stage& stage, Sco
     return {};
   }
   if (stage.kind == StageKind::kCall) {
-    noted_.skipped = {};
+    recorded_.skipped = {};
     return eval_stage_call(std::move(value), ast, stage, scope, stage.label);
   }
   if (stage.kind == StageKind::kError) {
@@ -167,7 +167,7 @@ Datum Evaluator::eval_if_stage(Datum value, const Ast& ast, const Stage& stage, 
     return {};
   }
   if (!*taken && pipes.size() < 2) {
-    noted_.skipped = {.condition = ast[stage.value].span, .pipe = pipes[0].span, .input = {}};
+    recorded_.skipped = {.condition = ast[stage.value].span, .pipe = pipes[0].span, .input = {}};
     return value;
   }
   return eval_stages(std::move(value), ast, ast[pipes[*taken ? 0 : 1].stages], scope);

@@ -169,7 +169,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       slot.values.push_back(std::move(*value));
     }
     for (Datum& value : slot.values) {
-      noted_.op_call = op_call;
+      recorded_.op_call = op_call;
       if (!accept(signature, param, value, slot.given && value.span.valid() ? value.span : slot.span, env)) {
         return std::nullopt;
       }

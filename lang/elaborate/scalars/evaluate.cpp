@@ -141,12 +141,12 @@ Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
       return taken ? eval(ast, *taken ? expr.lhs : expr.rhs, scope) : Datum();
     }
     case ExprKind::kPipe: {
-      noted_.skipped = {};
+      recorded_.skipped = {};
       Datum value = eval(ast, expr.lhs, scope);
       const bool named = ast[expr.lhs].kind == ExprKind::kName;
       Datum result = eval_stages(std::move(value), ast, ast[expr.stages], scope);
-      if (noted_.skipped && named) {
-        noted_.skipped.input = std::string(ast[expr.lhs].name.text);
+      if (recorded_.skipped && named) {
+        recorded_.skipped.input = std::string(ast[expr.lhs].name.text);
       }
       return result;
     }

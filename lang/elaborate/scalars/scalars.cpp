@@ -53,7 +53,7 @@ ScalarId append(ScalarExpr& expr, Op op, ScalarId a, ScalarId b) {
 Datum Evaluator::make_scalar(ScalarId id, bool is_condition) {
   if (scalars_->nodes().size() > kMostNodes) {
     exhausted_ = true;
-    const Span at = active_.empty() ? noted_.op_call : active_.back()->name.span;
+    const Span at = active_.empty() ? recorded_.op_call : active_.back()->name.span;
     return refuse("XG0216", at, {"this function has more than {} operations", kMostNodes}, "",
                   {"cut it into several `pointwise` functions, called one after the other"});
   }

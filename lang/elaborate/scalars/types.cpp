@@ -165,17 +165,17 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   std::string message =
       fmt::format("this would gather all {} columns of logits on every device", format_count(classes));
   std::string label = "needs all columns in one place";
-  if (noted_.gather_batch > 0) {
-    const double bytes = static_cast<double>(noted_.gather_batch) * static_cast<double>(classes) *
-                         static_cast<double>(noted_.gather_bytes);
+  if (recorded_.gather_batch > 0) {
+    const double bytes = static_cast<double>(recorded_.gather_batch) * static_cast<double>(classes) *
+                         static_cast<double>(recorded_.gather_bytes);
     message = fmt::format(
         "this would gather {} of logits on every device",
         bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40) : format_bytes(static_cast<Bytes>(bytes)));
-    label += fmt::format(": {} x {} x {} bytes", format_count(noted_.gather_batch), format_count(classes),
-                         noted_.gather_bytes);
+    label += fmt::format(": {} x {} x {} bytes", format_count(recorded_.gather_batch), format_count(classes),
+                         recorded_.gather_bytes);
   }
   // The fix `topk` is offered only if the call is the whole value of a binding; other code would not accept its result.
-  const bool best = is_call && at == noted_.bound_value;
+  const bool best = is_call && at == recorded_.bound_value;
   Diagnostic d =
       fault("XG0305", at, std::move(message), std::move(label),
             best ? replacement("for the best classes, stay sharded", at, {"topk({}, 10)", sources_.text(value.span)})
@@ -206,7 +206,7 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
                       : fault("XG0302", counted.valid() ? counted : at,
                               {"labels of {} classes do not go with a head of {}", has, classes},
                               "both must be the same", std::move(fix));
-  if (const auto source = noted_.inputs.find(label.tensor.index); source != noted_.inputs.end()) {
+  if (const auto source = recorded_.inputs.find(label.tensor.index); source != recorded_.inputs.end()) {
     d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
   }
   // The loss and the metrics use one label, so its fault is reported only once.
@@ -224,7 +224,7 @@ Help Evaluator::give_the_head(Span at) const {
     const Node& node = work_.graph.node(head.node);
     return node.op->head(node.attrs).cosine;
   };
-  if (noted_.op_call.valid() && std::ranges::count_if(heads, of_cosines) == 1) {
+  if (recorded_.op_call.valid() && std::ranges::count_if(heads, of_cosines) == 1) {
     return replacement("give it the head, which compares the feature with all classes", at,
                        std::ranges::find_if(heads, of_cosines)->name);
   }
@@ -247,7 +247,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   const bool wants_cosines = type.name.text == "cosines";
   const bool wants_sharded = is_of_heads(type.name.text);
   if (actual.sharded && !wants_sharded) {
-    return !refuse_sharded(value, noted_.op_call.valid() ? noted_.op_call : at, noted_.op_call.valid());
+    return !refuse_sharded(value, recorded_.op_call.valid() ? recorded_.op_call : at, recorded_.op_call.valid());
   }
   if (wants_cosines && !actual.sharded) {
     refuse("XG0303", at, {"{} are the cosines of a head, not {}", what(), to_text(actual)}, "not the logits of a head",
@@ -295,7 +295,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
         counted = known != work_.columns.end() ? known->second : counted;
       }
     }
-    noted_.class_counts.try_emplace(value.tensor.index, counted);
+    recorded_.class_counts.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
       // The number of classes of such labels is unknown until the data is opened. Until then they get the head's
       // number.

@@ -54,9 +54,10 @@ bool is_of_this_boot(const Owner& owner, const Owner& here) {
 
 }  // namespace
 
-RowsFile::RowsFile(std::string path, RowsFileOptions options) : path_(std::move(path)), options_(std::move(options)) {}
+ClassRowFile::ClassRowFile(std::string path, ClassRowFileOptions options)
+    : path_(std::move(path)), options_(std::move(options)) {}
 
-RowsFile::RowsFile(RowsFile&& other) noexcept
+ClassRowFile::ClassRowFile(ClassRowFile&& other) noexcept
     : path_(std::move(other.path_)),
       options_(std::move(other.options_)),
       file_(std::exchange(other.file_, -1)),
@@ -70,20 +71,21 @@ RowsFile::RowsFile(RowsFile&& other) noexcept
       fresh_(std::move(other.fresh_)),
       record_(std::move(other.record_)) {}
 
-RowsFile::~RowsFile() {
+ClassRowFile::~ClassRowFile() {
   static_cast<void>(close());  // if it fails, the log is not closed, and restoring after a power cut is rejected
 }
 
-Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& layout, RowsFileOptions options) {
+Result<ClassRowFile> ClassRowFile::create(const std::string& path, const RowsLayout& layout,
+                                          ClassRowFileOptions options) {
   XRUN_CHECK(is_valid(layout), "rows that no file can have");
   Io& io = *options.io;
   {
-    RowsFile old(path, options);
+    ClassRowFile old(path, options);
     const Status opened = old.open(path, O_RDWR);
     if (opened.ok()) {
       std::byte start[16] = {};
       const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
-      if (got != 0 && !is_rows_file(start)) {  // an empty file may be replaced: a killed process may have left it
+      if (got != 0 && !is_class_row_file(start)) {  // an empty file may be replaced: a killed process may have left it
         return foreign_file(path);
       }
       if (const int fault = io.unlink(path); fault != 0) {
@@ -93,13 +95,13 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
       return opened.error();
     }
   }
-  RowsFile made(path, std::move(options));
+  ClassRowFile made(path, std::move(options));
   made.header_ = {draw_id(), layout};
   // The file gets its final name after its header is durable. Otherwise a power cut could leave a file without a
   // header, which looks like a file of another program.
   const std::string fresh = path + pending_tail();
   XRUN_TRY(made.open(fresh, O_RDWR | O_CREAT | O_EXCL));
-  const std::string header = print_rows_header(made.header_);
+  const std::string header = print_class_row_header(made.header_);
   int fault = io.write(made.file_, std::as_bytes(std::span(header)));
   fault = fault == 0 ? io.sync(made.file_) : fault;
   fault = fault == 0 ? io.rename(fresh, path) : fault;
@@ -113,9 +115,9 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
   return made;
 }
 
-Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
-                                   RowsFileOptions options) {
-  RowsFile made(path, std::move(options));
+Result<ClassRowFile> ClassRowFile::restore(const std::string& path, const RowsLayout& layout,
+                                           const RowsVersion& version, ClassRowFileOptions options) {
+  ClassRowFile made(path, std::move(options));
   XRUN_TRY(made.open(path, O_RDWR));
   XRUN_TRY(made.read_header(layout, version));
   if (!is_digest(version.log)) {
@@ -139,14 +141,14 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
   return made;
 }
 
-Result<RowsHeader> RowsFile::header_of(const std::string& path) {
-  RowsFile file(path, {});
+Result<ClassRowHeader> ClassRowFile::header_of(const std::string& path) {
+  ClassRowFile file(path, {});
   XRUN_TRY(file.open(path, O_RDONLY, Lock::kNone));
   return file.parse_header();
 }
 
 // Opens `path`, which may be a temporary name of the file; errors name its final path.
-Status RowsFile::open(const std::string& path, int flags, Lock lock) {
+Status ClassRowFile::open(const std::string& path, int flags, Lock lock) {
   Io& io = *options_.io;
   file_ = io.open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
@@ -173,16 +175,16 @@ Status RowsFile::open(const std::string& path, int flags, Lock lock) {
   return fault == EWOULDBLOCK ? in_use(path_, "another process") : Status();
 }
 
-Result<RowsHeader> RowsFile::parse_header() const {
-  std::vector<std::byte> start(static_cast<size_t>(kRowsHeaderBytes));
+Result<ClassRowHeader> ClassRowFile::parse_header() const {
+  std::vector<std::byte> start(static_cast<size_t>(kClassRowHeaderBytes));
   const ssize_t got = ::pread(file_, start.data(), start.size(), 0);
   if (got < 0) {
     return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
   }
-  return parse_rows_header(std::span(start).first(static_cast<size_t>(got)), path_);
+  return parse_class_row_header(std::span(start).first(static_cast<size_t>(got)), path_);
 }
 
-Status RowsFile::read_header(const RowsLayout& layout, const RowsVersion& version) {
+Status ClassRowFile::read_header(const RowsLayout& layout, const RowsVersion& version) {
   XRUN_ASSIGN(header_, parse_header());
   struct stat info {};
   if (::fstat(file_, &info) != 0) {
@@ -201,7 +203,7 @@ Status RowsFile::read_header(const RowsLayout& layout, const RowsVersion& versio
   return {};
 }
 
-Status RowsFile::reserve() {
+Status ClassRowFile::reserve() {
   const Bytes bytes = header_.layout.file_bytes();
   const int fault = options_.io->reserve(file_, bytes);
   if (fault == 0) {
@@ -213,7 +215,7 @@ Status RowsFile::reserve() {
 }
 
 // Allocates all memory for logging, so that steps allocate nothing.
-void RowsFile::make_room() {
+void ClassRowFile::make_room() {
   const RowsLayout& layout = header_.layout;
   const int64_t most = layout.rows_of_record();
   logged_.assign(static_cast<size_t>((layout.rows + 63) / 64), 0);
@@ -223,7 +225,7 @@ void RowsFile::make_room() {
 
 // Writes the old bytes in the log back to the file. Reads the log twice, so that nothing is written before the whole
 // log is known to be intact.
-Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
+Status ClassRowFile::undo(UndoReader& log, bool power_was_cut) {
   const RowsLayout& layout = header_.layout;
   int64_t rows = 0;
   while (true) {
@@ -278,7 +280,7 @@ Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
   return fault == 0 ? Status() : checkpoint_write_error(path_, fault);
 }
 
-Status RowsFile::map(size_t section, int64_t row_begin, int64_t row_end, std::byte* to) {
+Status ClassRowFile::map(size_t section, int64_t row_begin, int64_t row_end, std::byte* to) {
   const RowsLayout& layout = header_.layout;
   const Bytes width = layout.sections[section].row_bytes;
   XRUN_CHECK(row_begin >= 0 && row_begin < row_end && row_end <= layout.rows, "rows that the file has not");
@@ -306,7 +308,7 @@ Status RowsFile::map(size_t section, int64_t row_begin, int64_t row_end, std::by
 }
 
 // The first range that contains the rows and has all sections.
-const RowsFile::Range& RowsFile::range_of(std::span<const int32_t> rows) const {
+const ClassRowFile::Range& ClassRowFile::range_of(std::span<const int32_t> rows) const {
   const auto range = std::ranges::find_if(ranges_, [&](const Range& one) {
     return one.begin <= rows.front() && rows.back() < one.end &&
            std::ranges::find(one.sections, nullptr) == one.sections.end();
@@ -315,7 +317,7 @@ const RowsFile::Range& RowsFile::range_of(std::span<const int32_t> rows) const {
   return *range;
 }
 
-Status RowsFile::read(size_t section, Bytes offset, std::span<std::byte> out) const {
+Status ClassRowFile::read(size_t section, Bytes offset, std::span<std::byte> out) const {
   for (size_t done = 0; done < out.size();) {
     const ssize_t got = ::pread(file_, out.data() + done, out.size() - done,
                                 header_.layout.offset(section) + offset + static_cast<Bytes>(done));
@@ -331,7 +333,7 @@ Status RowsFile::read(size_t section, Bytes offset, std::span<std::byte> out) co
   return {};
 }
 
-Status RowsFile::log_old(std::span<const int32_t> rows) {
+Status ClassRowFile::log_old(std::span<const int32_t> rows) {
   XRUN_CHECK(!next_, "rows change before the checkpoint is switched or given up");
   if (!log_ || rows.empty()) {
     return {};
@@ -362,7 +364,7 @@ Status RowsFile::log_old(std::span<const int32_t> rows) {
   return log_->before_change();
 }
 
-void RowsFile::read_ahead(std::span<const int32_t> rows) const {
+void ClassRowFile::read_ahead(std::span<const int32_t> rows) const {
   if (rows.empty()) {
     return;
   }
@@ -372,7 +374,7 @@ void RowsFile::read_ahead(std::span<const int32_t> rows) const {
   }
 }
 
-Result<RowsVersion> RowsFile::prepare_checkpoint(int64_t step) {
+Result<RowsVersion> ClassRowFile::prepare_checkpoint(int64_t step) {
   XRUN_CHECK(!next_, "a checkpoint is prepared already");
   if (const int fault = options_.io->sync(file_); fault != 0) {
     return checkpoint_write_error(path_, fault);
@@ -382,7 +384,7 @@ Result<RowsVersion> RowsFile::prepare_checkpoint(int64_t step) {
   return RowsVersion{header.rows, header.log};
 }
 
-void RowsFile::switch_checkpoint() {
+void ClassRowFile::switch_checkpoint() {
   XRUN_CHECK(next_.has_value(), "no checkpoint is prepared");
   if (log_) {
     options_.io->unlink(log_->path());  // errors are ignored, since `restore` removes logs that are left over
@@ -391,7 +393,7 @@ void RowsFile::switch_checkpoint() {
   std::ranges::fill(logged_, 0);
 }
 
-Status RowsFile::give_up_checkpoint() {
+Status ClassRowFile::give_up_checkpoint() {
   if (!next_) {
     return {};
   }
@@ -404,7 +406,7 @@ Status RowsFile::give_up_checkpoint() {
   return {};
 }
 
-Status RowsFile::close() {
+Status ClassRowFile::close() {
   Status done = log_ && log_->bytes() > kUndoHeaderBytes ? log_->close() : Status();
   log_.reset();
   next_.reset();
@@ -416,7 +418,7 @@ Status RowsFile::close() {
 
 // Removes all logs except `but`, whose checkpoints can no longer be restored, and files that an interrupted `create`
 // has left. REQUIRES: the file is locked.
-void RowsFile::remove_leftovers(const std::string& but) const {
+void ClassRowFile::remove_leftovers(const std::string& but) const {
   const std::string own = fs::path(path_).filename().string();
   const std::string begin = own + ".undo-";
   std::error_code error;

@@ -30,7 +30,7 @@
 
 namespace xrun::runtime {
 
-struct RowsFileOptions {
+struct ClassRowFileOptions {
   bool durable = false;  // the log is synced before rows change, once per step, so that power cuts lose nothing
   Io* io = &system_io();
   Owner owner = this_process();
@@ -52,27 +52,28 @@ struct RowsVersion {
 //
 // The file is locked for one process, if the file system has locks. Threads: any calls log_old and read_ahead; the
 // other calls are made between steps.
-class RowsFile final : public MappedRows {
+class ClassRowFile final : public MappedRows {
  public:
   // Creates a file of zeros, with disk space for all of it. It replaces a rows file of this name, whose checkpoints can
   // then no longer be restored. Errors: XG0711 there is no space or no permission, or something else has this name;
   // XG0712 another process uses it.
-  static Result<RowsFile> create(const std::string& path, const RowsLayout& layout, RowsFileOptions options = {});
+  static Result<ClassRowFile> create(const std::string& path, const RowsLayout& layout,
+                                     ClassRowFileOptions options = {});
 
   // Opens the file only to read its header. Errors: XG0710, XG0711 it is not an ordinary file, XG0713, XG0714.
-  static Result<RowsHeader> header_of(const std::string& path);
+  static Result<ClassRowHeader> header_of(const std::string& path);
 
   // Opens the file and restores the rows of a checkpoint: writes the bytes of the undo log back. It can be repeated
   // after a kill or a failure. Errors: XG0702 a file of another layout; XG0710 the file or its log is missing,
   // truncated, damaged or of another file; XG0711 and XG0712 as for create; XG0713; XG0714; XG0717 the power was cut
   // since the log was written, or this is another machine.
-  static Result<RowsFile> restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
-                                  RowsFileOptions options = {});
+  static Result<ClassRowFile> restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
+                                      ClassRowFileOptions options = {});
 
-  RowsFile(RowsFile&& other) noexcept;
-  RowsFile& operator=(RowsFile&&) = delete;
+  ClassRowFile(ClassRowFile&& other) noexcept;
+  ClassRowFile& operator=(ClassRowFile&&) = delete;
   // Closes the log like `close`.
-  ~RowsFile() override;
+  ~ClassRowFile() override;
 
   // Rows are counted from the first one of the layout. Errors of map: kWorld XG0713; of log_old: XG0711.
   const std::string& path() const override { return path_; }
@@ -107,10 +108,10 @@ class RowsFile final : public MappedRows {
   };
 
   const Range& range_of(std::span<const int32_t> rows) const;
-  RowsFile(std::string path, RowsFileOptions options);
+  ClassRowFile(std::string path, ClassRowFileOptions options);
   enum class Lock { kNone, kTaken };
   Status open(const std::string& path, int flags, Lock lock = Lock::kTaken);
-  Result<RowsHeader> parse_header() const;
+  Result<ClassRowHeader> parse_header() const;
   Status read_header(const RowsLayout& layout, const RowsVersion& version);
   Status reserve();
   Status undo(UndoReader& log, bool power_was_cut);
@@ -119,10 +120,10 @@ class RowsFile final : public MappedRows {
   std::string log_path(const std::string& log) const { return path_ + ".undo-" + log; }
 
   std::string path_;
-  RowsFileOptions options_;
+  ClassRowFileOptions options_;
   int file_ = -1;
   bool has_locks_ = true;  // whether the file system has locks
-  RowsHeader header_;
+  ClassRowHeader header_;
   std::vector<Range> ranges_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // serialises log_old
   std::optional<UndoLog> log_;    // log of the checkpoint that is restored after a kill

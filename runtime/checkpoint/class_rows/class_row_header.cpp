@@ -43,17 +43,17 @@ RowsSection parse_section(std::string_view text) {
 
 }  // namespace
 
-std::string print_rows_header(const RowsHeader& header) {
+std::string print_class_row_header(const ClassRowHeader& header) {
   const RowsLayout& layout = header.layout;
   std::string lines = fmt::format("xrun {} {}\nid {}\ntensor {}\nrow_begin {}\nrows {}\n", kKind, kVersion, header.id,
                                   layout.tensor, layout.row_begin, layout.rows);
   for (const RowsSection& section : layout.sections) {
     lines += fmt::format("section {} {} {}\n", section.name, section.dtype, section.row_bytes);
   }
-  return seal(std::move(lines), static_cast<size_t>(kRowsHeaderBytes));
+  return seal(std::move(lines), static_cast<size_t>(kClassRowHeaderBytes));
 }
 
-Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::string_view path) {
+Result<ClassRowHeader> parse_class_row_header(std::span<const std::byte> start, std::string_view path) {
   const auto version = version_of(start, kKind);
   if (!version) {
     return bad_header(path, "is not a rows file, or its header is damaged");
@@ -62,17 +62,17 @@ Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::stri
     return content_error("XG0714", {"{} has version {}; this xrun knows {}", path, *version, kVersion},
                          "use the xrun that wrote it, or a later one");
   }
-  if (start.size() < static_cast<size_t>(kRowsHeaderBytes)) {
+  if (start.size() < static_cast<size_t>(kClassRowHeaderBytes)) {
     return bad_header(path, "is cut short within its header");
   }
-  const auto header = start.first(static_cast<size_t>(kRowsHeaderBytes));
+  const auto header = start.first(static_cast<size_t>(kClassRowHeaderBytes));
   const auto lines = unseal(header);
   if (!lines) {
     return bad_header(path, "has a damaged header");
   }
   LineReader reader(*lines);
   reader.text("xrun");
-  RowsHeader read{.id = std::string(reader.text("id"))};
+  ClassRowHeader read{.id = std::string(reader.text("id"))};
   RowsLayout& layout = read.layout;
   layout.tensor = reader.text("tensor");
   layout.row_begin = reader.number("row_begin");
@@ -81,13 +81,13 @@ Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::stri
     layout.sections.push_back(parse_section(reader.text("section")));
   }
   const std::span<const char> text(reinterpret_cast<const char*>(header.data()), header.size());
-  if (!is_digest(read.id) || !is_valid(layout) || !std::ranges::equal(print_rows_header(read), text)) {
+  if (!is_digest(read.id) || !is_valid(layout) || !std::ranges::equal(print_class_row_header(read), text)) {
     return bad_header(path, "has a header that no xrun wrote");
   }
   return read;
 }
 
-bool is_rows_file(std::span<const std::byte> start) { return version_of(start, kKind).has_value(); }
+bool is_class_row_file(std::span<const std::byte> start) { return version_of(start, kKind).has_value(); }
 
 std::string draw_id() {
   static std::atomic<uint64_t> drawn{0};

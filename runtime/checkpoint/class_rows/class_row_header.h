@@ -11,19 +11,19 @@
 
 namespace xrun::runtime {
 
-struct RowsHeader {
+struct ClassRowHeader {
   std::string id;  // 32 random hex digits, drawn when the file is created
   RowsLayout layout;
 };
 
-// Prints a header as text of kRowsHeaderBytes bytes. Equal headers give the same text.
-std::string print_rows_header(const RowsHeader& header);
+// Prints a header as text of kClassRowHeaderBytes bytes. Equal headers give the same text.
+std::string print_class_row_header(const ClassRowHeader& header);
 
 // Parses the header. `start`: the first bytes of a file, or the whole file if it is shorter than a header; `path`: for
 // messages. Errors: XG0710 it is not a rows file, or is damaged or truncated; XG0714 a later version wrote it.
-Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::string_view path);
+Result<ClassRowHeader> parse_class_row_header(std::span<const std::byte> start, std::string_view path);
 
-bool is_rows_file(std::span<const std::byte> start);
+bool is_class_row_file(std::span<const std::byte> start);
 
 // Draws an id: 32 hex digits, different for every call.
 std::string draw_id();

@@ -50,13 +50,13 @@ Status check_room(const std::string& directory, std::span<const RowsRoom> needed
     what += fmt::format("{}rows of `{}` {}, their undo log at most {}", what.empty() ? "" : ", ", one.head,
                         format_bytes(one.rows), format_bytes(one.undo));
   }
-  const auto room = free_in(directory);
-  if (!room || missing <= *room) {
+  const auto space = free_in(directory);
+  if (!space || missing <= *space) {
     return {};
   }
   Error error = world_error(
       "XG0711",
-      {"class rows in files need {} in {}, but {} are free", format_bytes(missing), directory, format_bytes(*room)},
+      {"class rows in files need {} in {}, but {} are free", format_bytes(missing), directory, format_bytes(*space)},
       "free some space, choose another directory with -C or `checkpoint { dir }`, or save more often: `checkpoint { "
       "every }`");
   error.notes.push_back(what);

@@ -29,7 +29,7 @@ struct UndoHeader {
 };
 
 std::string print_undo_header(const UndoHeader& header);
-// Errors: those of parse_rows_header.
+// Errors: those of parse_class_row_header.
 Result<UndoHeader> parse_undo_header(std::span<const std::byte> start, std::string_view path);
 
 // Writes a log. Threads: one at a time. After a failed call all later calls fail, since the log may end with an

@@ -123,8 +123,8 @@ Status move_into(const std::string& step, const std::string& name, const Pending
 }
 
 // Restores those of the files `bad` that this host has. Returns their indices in the manifest.
-Result<std::vector<size_t>> put_back_own(const CopyPlaces& places, const CheckpointInfo& info,
-                                         const std::set<int64_t>& bad) {
+Result<std::vector<size_t>> restore_own_files(const CopyPlaces& places, const CheckpointInfo& info,
+                                              const std::set<int64_t>& bad) {
   std::vector<size_t> done;
   const std::string name = step_name(info.manifest.step);
   XRUN_TRY(make_step(info.path, *places.io));
@@ -235,7 +235,7 @@ Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name) {
   return FoundStep{.info = std::move(info), .manifest = texts[rank]};
 }
 
-Result<std::vector<std::string>> put_back(const CopyPlaces& places, const FoundStep& step) {
+Result<std::vector<std::string>> restore_files(const CopyPlaces& places, const FoundStep& step) {
   const std::vector<ManifestFile>& files = step.info.manifest.files;
   const size_t ranks = places.peers == nullptr ? 1 : static_cast<size_t>(places.peers->count());
   std::map<int64_t, Error> faults;  // key: index of a file that this rank verifies
@@ -260,7 +260,7 @@ Result<std::vector<std::string>> put_back(const CopyPlaces& places, const FoundS
   std::vector<std::string> names;
   if (!bad.empty()) {
     const auto put = [&]() -> Result<std::string> {
-      XRUN_ASSIGN(const auto done, put_back_own(places, step.info, bad));
+      XRUN_ASSIGN(const auto done, restore_own_files(places, step.info, bad));
       return text_of(done);
     };
     XRUN_ASSIGN(const auto texts, gather_texts(places.peers, places.reads ? put() : Result<std::string>("")));

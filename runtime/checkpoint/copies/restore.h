@@ -39,6 +39,6 @@ Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name);
 // Verifies all files of the step, and restores those that are missing or damaged, durably and the manifest last.
 // Returns the names of the restored files. Errors: those of verify_checkpoint with a note, if no copy has an intact
 // file; XG0711.
-Result<std::vector<std::string>> put_back(const CopyPlaces& places, const FoundStep& step);
+Result<std::vector<std::string>> restore_files(const CopyPlaces& places, const FoundStep& step);
 
 }  // namespace xrun::runtime

@@ -28,7 +28,7 @@ std::string log_path(const CheckpointInfo& info, const ManifestRows& rows) {
 }
 
 // Checks that the file has the wanted sections. It may have more: a program for inference needs no optimizer states.
-Status has_sections(const RowsFile& file, const RowsLayout& wanted) {
+Status has_sections(const ClassRowFile& file, const RowsLayout& wanted) {
   RowsLayout found = file.layout();
   std::erase_if(found.sections, [&](const RowsSection& section) {
     return std::ranges::find(wanted.sections, section.name, &RowsSection::name) == wanted.sections.end();
@@ -45,19 +45,19 @@ std::string rows_path(const CheckpointInfo& info, const ManifestRows& rows) {
   return parent_of(info.path) + "/" + file_name(rows.head);
 }
 
-Result<std::shared_ptr<RowsFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
-                                               const RowsLayout* layout, const RowsFileOptions& options) {
+Result<std::shared_ptr<ClassRowFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
+                                                   const RowsLayout* layout, const ClassRowFileOptions& options) {
   const std::string path = rows_path(info, rows);
-  XRUN_ASSIGN(const RowsHeader header, RowsFile::header_of(path));
+  XRUN_ASSIGN(const ClassRowHeader header, ClassRowFile::header_of(path));
   if (header.id == rows.rows && is_missing(log_path(info, rows))) {
     return content_error(
         "XG0710",
         {"{} no longer has class rows of `{}`: {} holds those of a later checkpoint", info.path, rows.head, path},
         {"name the newest checkpoint: {}/latest", parent_of(info.path)});
   }
-  XRUN_ASSIGN(RowsFile file, RowsFile::restore(path, layout != nullptr ? *layout : header.layout,
-                                               {.rows = rows.rows, .log = rows.log}, options));
-  return std::make_shared<RowsFile>(std::move(file));
+  XRUN_ASSIGN(ClassRowFile file, ClassRowFile::restore(path, layout != nullptr ? *layout : header.layout,
+                                                       {.rows = rows.rows, .log = rows.log}, options));
+  return std::make_shared<ClassRowFile>(std::move(file));
 }
 
 Status map_rows_of(const CheckpointInfo& info, TrainState& state) {
@@ -73,7 +73,7 @@ Status map_rows_of(const CheckpointInfo& info, TrainState& state) {
   return {};
 }
 
-Status RunRows::make(TrainState& state, int64_t after) {
+Status ClassRowFiles::make(TrainState& state, int64_t after) {
   for (const MappedHead& head : state.mapped_heads()) {
     if (files_.contains(head.name)) {
       continue;
@@ -88,15 +88,15 @@ Status RunRows::make(TrainState& state, int64_t after) {
             {"give this run a directory of its own with -C or `checkpoint {{ dir }}`, or remove {}", directory_});
       }
     }
-    XRUN_ASSIGN(RowsFile made, RowsFile::create(path, head.layout, options_));
-    auto file = std::make_shared<RowsFile>(std::move(made));
+    XRUN_ASSIGN(ClassRowFile made, ClassRowFile::create(path, head.layout, options_));
+    auto file = std::make_shared<ClassRowFile>(std::move(made));
     XRUN_TRY(state.map_rows(head, file));
     files_.emplace(head.name, std::move(file));
   }
   return {};
 }
 
-Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
+Status ClassRowFiles::resume(const CheckpointInfo& info, TrainState& state) {
   for (const MappedHead& head : state.mapped_heads()) {
     const ManifestRows* const rows = find_rows(info.manifest, head.name);
     if (rows == nullptr) {
@@ -116,7 +116,7 @@ Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
   return make(state, info.manifest.step);  // rows of older steps may be overwritten, as in every save
 }
 
-Result<std::vector<ManifestRows>> RunRows::prepare(int64_t step) {
+Result<std::vector<ManifestRows>> ClassRowFiles::prepare(int64_t step) {
   std::vector<ManifestRows> rows;
   for (const auto& [head, file] : files_) {
     XRUN_ASSIGN(const RowsVersion version, file->prepare_checkpoint(step));
@@ -125,13 +125,13 @@ Result<std::vector<ManifestRows>> RunRows::prepare(int64_t step) {
   return rows;
 }
 
-void RunRows::switch_to_prepared() {
+void ClassRowFiles::switch_to_prepared() {
   for (const auto& [head, file] : files_) {
     file->switch_checkpoint();
   }
 }
 
-Status RunRows::give_up() {
+Status ClassRowFiles::give_up() {
   Status status;
   for (const auto& [head, file] : files_) {
     if (Status one = file->give_up_checkpoint(); status.ok()) {
@@ -141,7 +141,7 @@ Status RunRows::give_up() {
   return status;
 }
 
-Status RunRows::close() {
+Status ClassRowFiles::close() {
   Status status;
   for (const auto& [head, file] : files_) {
     if (Status one = file->close(); status.ok()) {

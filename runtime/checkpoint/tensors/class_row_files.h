@@ -18,17 +18,17 @@ namespace xrun::runtime {
 std::string rows_path(const CheckpointInfo& info, const ManifestRows& rows);
 
 // Restores the rows of a checkpoint; the file is locked while the result lives. `layout`: the required layout; null:
-// any. Errors: those of RowsFile::restore; XG0710 also if the file now belongs to a later checkpoint.
-Result<std::shared_ptr<RowsFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
-                                               const RowsLayout* layout, const RowsFileOptions& options = {});
+// any. Errors: those of ClassRowFile::restore; XG0710 also if the file now belongs to a later checkpoint.
+Result<std::shared_ptr<ClassRowFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
+                                                   const RowsLayout* layout, const ClassRowFileOptions& options = {});
 
 // Maps the files of a checkpoint over the rows of a state that only reads them. Errors: those of restore_rows, XG0702.
 Status map_rows_of(const CheckpointInfo& info, TrainState& state);
 
 // The rows files of a run that trains. Threads: one.
-class RunRows {
+class ClassRowFiles {
  public:
-  RunRows(std::string directory, Io& io) : directory_(std::move(directory)), options_{.io = &io} {}
+  ClassRowFiles(std::string directory, Io& io) : directory_(std::move(directory)), options_{.io = &io} {}
 
   // Creates a file of zeros for each head of the state that has no file yet, and maps it. Errors: XG0711 there is no
   // space, or the rows of a checkpoint after step `after` would be overwritten; XG0712.
@@ -38,17 +38,17 @@ class RunRows {
   // directory.
   Status resume(const CheckpointInfo& info, TrainState& state);
 
-  // The parts of a save that concern rows files (RowsFile), for all files.
+  // The parts of a save that concern rows files (ClassRowFile), for all files.
   Result<std::vector<ManifestRows>> prepare(int64_t step);
   void switch_to_prepared();
   Status give_up();
-  // Closes all files (RowsFile::close). Errors: XG0711.
+  // Closes all files (ClassRowFile::close). Errors: XG0711.
   Status close();
 
  private:
   std::string directory_;
-  RowsFileOptions options_;
-  std::map<std::string, std::shared_ptr<RowsFile>> files_;  // key: head
+  ClassRowFileOptions options_;
+  std::map<std::string, std::shared_ptr<ClassRowFile>> files_;  // key: head
 };
 
 }  // namespace xrun::runtime

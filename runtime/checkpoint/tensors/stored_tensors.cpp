@@ -33,9 +33,9 @@ std::optional<DType> type_of(const RowsSection& section) {
 
 // Adds the sections of a rows file as tensors: class weights and their states are matrices, and a section with a single
 // number per row is a vector.
-Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, StoredTensors& stored) {
+Status read_class_row_header(const CheckpointInfo& info, const ManifestRows& rows, StoredTensors& stored) {
   const std::string path = rows_path(info, rows);
-  XRUN_ASSIGN(const RowsHeader header, RowsFile::header_of(path));
+  XRUN_ASSIGN(const ClassRowHeader header, ClassRowFile::header_of(path));
   if (header.id != rows.rows) {
     return damaged(path, "belongs to another run than the checkpoint");
   }
@@ -136,7 +136,7 @@ Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const M
     stored.files.push_back({path});
   }
   for (const ManifestRows& rows : info.manifest.rows) {
-    XRUN_TRY(read_rows_header(info, rows, stored));
+    XRUN_TRY(read_class_row_header(info, rows, stored));
   }
   XRUN_TRY(rename(stored, moved, info.path));
   for (auto& [name, parts] : stored.rows) {

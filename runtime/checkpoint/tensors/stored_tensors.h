@@ -63,7 +63,7 @@ class StoredFile {
 
  private:
   std::optional<SafetensorsFile> tensors_;
-  std::shared_ptr<RowsFile> rows_;  // used instead of `tensors_`
+  std::shared_ptr<ClassRowFile> rows_;  // used instead of `tensors_`
 };
 
 }  // namespace xrun::runtime

@@ -46,7 +46,7 @@ class Command {
       const std::vector<Repair> repairs = find_repairs(path, sources, diagnostics);
       const std::string after = repaired(text, repairs);
       if (after == text) {
-        tell_rest(path, diagnostics.error_count());
+        report_rest(path, diagnostics.error_count());
         return {};
       }
       XRUN_TRY(write_model_text(path, after));
@@ -78,7 +78,7 @@ class Command {
   }
 
   // Reports the number of errors that have no sure fix.
-  void tell_rest(const std::string& path, int errors) const {
+  void report_rest(const std::string& path, int errors) const {
     if (errors > 0 && !console_.json()) {
       const std::string shown = printable_line(path);
       console_.note("  " + shown + ": " + std::to_string(errors) + (errors == 1 ? " error is" : " errors are") +

@@ -239,8 +239,8 @@ int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
     return fail_job(job, measured.error(), console, {});
   }
   const bool resumes = args.resume != "never" && !is_plan_file(args.file) && job.leads();
-  auto planned = plan_of_job(job, args.file, resumes ? with_stored_rows(args.file, options, place, console) : options,
-                             console, exit);
+  auto planned = plan_of_job(
+      job, args.file, resumes ? with_stored_norm_rows(args.file, options, place, console) : options, console, exit);
   if (!planned) {
     return exit;
   }

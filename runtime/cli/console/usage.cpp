@@ -218,7 +218,7 @@ void warn_of_variables(const CLI::App& app) {
   }
 }
 
-void tell_variables(const CLI::App& app, const Words& words) {
+void print_variables(const CLI::App& app, const Words& words) {
   std::string list;
   for (const CLI::Option* option : options_in_use(app)) {
     const std::string variable = words.variable(*option);

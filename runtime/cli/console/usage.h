@@ -42,6 +42,6 @@ int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& 
 void warn_of_variables(const CLI::App& app);
 
 // Prints the variables that take effect after a usage fault, since one of them may be its cause.
-void tell_variables(const CLI::App& app, const Words& words);
+void print_variables(const CLI::App& app, const Words& words);
 
 }  // namespace xrun::cli

@@ -7,8 +7,8 @@
 
 namespace xrun::cli {
 
-GlobalOptions with_stored_rows(const std::string& file, const GlobalOptions& options, const CheckpointPlace& place,
-                               const Console& console) {
+GlobalOptions with_stored_norm_rows(const std::string& file, const GlobalOptions& options, const CheckpointPlace& place,
+                                    const Console& console) {
   const auto now = read_quietly(file, options);
   if (!now || now->earlier_norm_rows == 0) {
     return options;

@@ -1,5 +1,5 @@
 // The loop of the thread: let the ends send their messages, complete sends, receive and deliver the messages that have
-// arrived, ring the ranks to which something was sent, and sleep if nothing has happened. It ends when `stop` was
+// arrived, wake the ranks to which something was sent, and sleep if nothing has happened. It ends when `stop` was
 // called and all sends are complete; then the thread waits for the other ranks.
 #include "runtime/comm/ranks/network.h"
 
@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 // How long the thread sleeps between two polls. MPI reports a message only when it is polled, and each poll takes time
 // from computation. While an end waits for a message, the thread at first sleeps for as long as a message inside a host
 // takes, and later for a share of the time that the wait has lasted, so that the message is late by at most that share.
-// If all other ranks ring this rank after each message, the bell ends the sleep, and only transfers that are under way
-// need polling.
+// If all other ranks wake this rank after each message, the wake-up ends the sleep, and only transfers that are under
+// way need polling.
 struct Sleeps {
   std::chrono::microseconds least;
   std::chrono::microseconds most;
@@ -63,7 +63,7 @@ void Network::stop() {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    bell_.ring();
+    wake_up_.send();
     thread_.join();
   }
 }
@@ -77,7 +77,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     count_ = messenger_->count();
     receives_.resize(static_cast<size_t>(count_));
     unsent_.resize(static_cast<size_t>(count_));
-    to_ring_.resize(static_cast<size_t>(count_), false);
+    to_wake_.resize(static_cast<size_t>(count_), false);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -101,7 +101,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     }
     // Moves messages after the request to stop was read, so that everything queued before the request is sent.
     const bool moved = move();
-    ring();
+    send();
     if (stopping && (failed_ || sends_.empty())) {
       break;
     }
@@ -133,7 +133,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
 void Network::pause(bool waits) {
   const Sleeps& sleeps = all_ring_.load(std::memory_order_relaxed) ? kRung : kUnrung;
   const auto share = std::chrono::duration_cast<std::chrono::microseconds>((Clock::now() - last_moved_) / sleeps.share);
-  if (bell_.wait(waits ? std::clamp(share, sleeps.least, sleeps.most) : sleeps.idle)) {
+  if (wake_up_.wait(waits ? std::clamp(share, sleeps.least, sleeps.most) : sleeps.idle)) {
     last_moved_ = Clock::now();  // a new wait begins
   }
 }
@@ -232,22 +232,22 @@ void Network::close(int channel) {
   ends_.erase(channel);
 }
 
-void Network::wake() { bell_.ring(); }
+void Network::wake() { wake_up_.send(); }
 
-void Network::use_bells(std::vector<std::string> names, bool all_ring) {
+void Network::use_wake_ups(std::vector<std::string> names, bool all_wake) {
   const std::lock_guard lock(mutex_);
-  bells_ = std::move(names);
-  all_ring_.store(all_ring, std::memory_order_relaxed);
+  wake_ups_ = std::move(names);
+  all_ring_.store(all_wake, std::memory_order_relaxed);
 }
 
 // Rings the ranks to which messages were sent since the last call.
-void Network::ring() {
+void Network::send() {
   const std::lock_guard lock(mutex_);
-  for (size_t rank = 0; rank < to_ring_.size(); ++rank) {
-    const bool rings = to_ring_[rank];
-    to_ring_[rank] = false;
-    if (rings && rank < bells_.size() && !bells_[rank].empty()) {
-      bell_.ring(bells_[rank]);
+  for (size_t rank = 0; rank < to_wake_.size(); ++rank) {
+    const bool wakes = to_wake_[rank];
+    to_wake_[rank] = false;
+    if (wakes && rank < wake_ups_.size() && !wake_ups_[rank].empty()) {
+      wake_up_.send(wake_ups_[rank]);
     }
   }
 }
@@ -262,7 +262,7 @@ void Network::send(int channel, int to, Message message) {
   Transfer transfer{.peer = to, .message = std::move(message)};
   transfer.number = messenger_->send(to, transfer.message.data(), transfer.message.size());
   sends_.push_back(std::move(transfer));
-  to_ring_[static_cast<size_t>(to)] = true;
+  to_wake_[static_cast<size_t>(to)] = true;
 }
 
 Message Network::make_message(size_t body) {
@@ -280,7 +280,7 @@ void Network::lose(const Error& error) {
     const std::lock_guard lock(mutex_);
     loss_ = error;
   }
-  bell_.ring();
+  wake_up_.send();
 }
 
 void Network::recycle(Message message) {

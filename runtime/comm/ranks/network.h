@@ -73,11 +73,11 @@ class Network {
   // Makes the thread call `work` of all ends soon.
   void wake();
 
-  // `bell` is the bell of this rank (bell.h). `use_bells` sets the names of the bells of the other ranks, which this
-  // rank rings after it has sent them messages; index: rank; empty name: the rank cannot be rung. `all_ring`: all other
-  // ranks ring this one, so that its thread may sleep longer.
-  const Bell& bell() const { return bell_; }
-  void use_bells(std::vector<std::string> names, bool all_ring);
+  // `wake_up` is the wake-up of this rank (wake_up.h). `use_wake_ups` sets the names of the wake-ups of the other
+  // ranks, which this rank wakes after it has sent them messages; index: rank; empty name: the rank cannot be woken.
+  // `all_wake`: all other ranks wake this one, so that its thread may sleep longer.
+  const WakeUp& wake_up() const { return wake_up_; }
+  void use_wake_ups(std::vector<std::string> names, bool all_wake);
 
   // Begins to send a message, and fills in its header. Threads: only the network's.
   void send(int channel, int to, Message message);
@@ -110,9 +110,9 @@ class Network {
   void fail(const Error& error);
   void tell(const Error& error, bool lost);
   void pause(bool waits);
-  void ring();
+  void send();
 
-  Bell bell_;
+  WakeUp wake_up_;
   std::atomic<bool> all_ring_{false};
   std::atomic<bool> waits_{false};
   std::atomic<int64_t> looks_{0};
@@ -125,7 +125,7 @@ class Network {
   std::vector<std::deque<Transfer>> receives_;  // index: rank; in the order of arrival
   std::vector<size_t> unsent_;                  // index: rank
   std::vector<Message> free_;
-  std::vector<bool> to_ring_;  // index: rank; messages were sent since it was rung
+  std::vector<bool> to_wake_;  // index: rank; messages were sent since it has arrived
   bool failed_ = false;
   std::chrono::steady_clock::time_point last_moved_;  // last event, or start of a wait
 
@@ -138,8 +138,8 @@ class Network {
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::vector<std::string> bells_;  // index: rank
-  std::optional<Error> loss_;       // the error given to `lose`
+  std::vector<std::string> wake_ups_;  // index: rank
+  std::optional<Error> loss_;          // the error given to `lose`
   bool stopping_ = false;
   bool started_ = false;
   std::string start_error_;

@@ -29,7 +29,7 @@ socklen_t address_of(const std::string& name, sockaddr_un& address) {
 
 }  // namespace
 
-Bell::Bell() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+WakeUp::WakeUp() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   socket_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   std::random_device random;
   const std::string name = fmt::format("xrun-{}-{:08x}{:08x}", ::getpid(), random(), random());
@@ -40,7 +40,7 @@ Bell::Bell() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   }
 }
 
-Bell::~Bell() {
+WakeUp::~WakeUp() {
   for (const int file : {event_, socket_}) {
     if (file >= 0) {
       ::close(file);
@@ -48,12 +48,12 @@ Bell::~Bell() {
   }
 }
 
-void Bell::ring() const {
+void WakeUp::send() const {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event_, &one, sizeof one);  // a full counter also wakes
 }
 
-bool Bell::ring(const std::string& name) const {
+bool WakeUp::send(const std::string& name) const {
   sockaddr_un address;
   const socklen_t size = address_of(name, address);
   return !name.empty() && socket_ >= 0 &&
@@ -61,7 +61,7 @@ bool Bell::ring(const std::string& name) const {
           errno == EAGAIN || errno == ENOBUFS);  // a full queue also wakes the waiter
 }
 
-bool Bell::wait(std::chrono::microseconds most) const {
+bool WakeUp::wait(std::chrono::microseconds most) const {
   if (event_ < 0) {
     std::this_thread::sleep_for(std::min(most, std::chrono::microseconds(100)));
     return true;

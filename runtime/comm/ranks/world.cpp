@@ -96,16 +96,16 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   return world;
 }
 
-// Finds the ranks of this host whose memory this rank can read and whose bells it can ring. Each rank publishes its
-// place in memory and the name of its bell, tries those of the other ranks on its host, and publishes which of them it
-// reaches.
+// Finds the ranks of this host whose memory this rank can read and whose wake-ups it can send. Each rank publishes its
+// place in memory and the name of its wake-up, tries those of the other ranks on its host, and publishes which of them
+// it reaches.
 Status World::find_neighbours(bool direct) {
   const auto size = static_cast<size_t>(count());
   memories_.resize(size);
   readers_.resize(size, false);
-  const std::string& bell = network_->bell().name();
-  XRUN_ASSIGN(const auto places, gather(direct ? bell + "\n" + PeerMemory::own_place() : "\n"));
-  std::vector<std::string> bells(size);
+  const std::string& wake_up = network_->wake_up().name();
+  XRUN_ASSIGN(const auto places, gather(direct ? wake_up + "\n" + PeerMemory::own_place() : "\n"));
+  std::vector<std::string> wake_ups(size);
   std::string seen(2 * size, '0');
   for (size_t other = 0; other < size; ++other) {
     if (static_cast<int>(other) == rank() || hosts_[other] != hosts_[static_cast<size_t>(rank())]) {
@@ -114,19 +114,19 @@ Status World::find_neighbours(bool direct) {
     const size_t end = std::min(places[other].find('\n'), places[other].size());
     const std::string theirs = places[other].substr(0, end);
     memories_[other] = direct ? PeerMemory::open(places[other].substr(end)) : std::nullopt;
-    bells[other] = direct && network_->bell().ring(theirs) ? theirs : "";
+    wake_ups[other] = direct && network_->wake_up().send(theirs) ? theirs : "";
     seen[2 * other] = memories_[other] ? '1' : '0';
-    seen[2 * other + 1] = bells[other].empty() ? '0' : '1';
+    seen[2 * other + 1] = wake_ups[other].empty() ? '0' : '1';
   }
   XRUN_ASSIGN(const auto all, gather(seen));
   const auto mine = 2 * static_cast<size_t>(rank());
-  bool all_ring = true;
+  bool all_wake = true;
   for (size_t other = 0; other < size; ++other) {
     const bool told = all[other].size() == 2 * size;
     readers_[other] = told && all[other][mine] == '1';
-    all_ring = all_ring && (static_cast<int>(other) == rank() || (told && all[other][mine + 1] == '1'));
+    all_wake = all_wake && (static_cast<int>(other) == rank() || (told && all[other][mine + 1] == '1'));
   }
-  network_->use_bells(std::move(bells), all_ring);
+  network_->use_wake_ups(std::move(wake_ups), all_wake);
   return {};
 }
 

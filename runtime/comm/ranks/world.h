@@ -25,7 +25,7 @@ Result<std::string> unpack(const std::string& bytes);
 class World final : public Peers, private ChannelEnd {
  public:
   // Connects this rank with the others, and waits for all of them. `host`: the name of this rank's host. Without
-  // `direct`, ranks of the same host neither read each other's memory nor ring each other's bells, like ranks of
+  // `direct`, ranks of the same host neither read each other's memory nor send each other wake-ups, like ranks of
   // different hosts.
   // Errors: those of Network::start.
   static Result<std::unique_ptr<World>> join(std::function<std::unique_ptr<Messenger>(std::string& error)> make,

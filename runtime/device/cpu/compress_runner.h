@@ -24,7 +24,7 @@ struct CompressedWeight {
   float* velocity = nullptr;
   float* residual = nullptr;
   GradientPair* pairs = nullptr;  // the pairs of this sender
-  UpdateRule rule;
+  TensorUpdate rule;
   std::vector<double> squares;  // sums of squares of each chunk, for clip = norm
 };
 

@@ -9,7 +9,7 @@
 
 namespace xrun::runtime {
 
-struct UpdateRule {
+struct TensorUpdate {
   double rate_factor = 1;
   double decay = 0;
   bool decays = true;  // tensors of one dimension never decay, and have no trust ratio
@@ -18,10 +18,10 @@ struct UpdateRule {
 
 // Finds the settings of a tensor. Each setting comes from the entry of `groups` with the longest path that matches the
 // tensor and sets it.
-UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
+TensorUpdate rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
 
 // Computes the scalars for the update of one tensor in one step.
-ops::UpdateScalars scalars_of(const UpdateRule& rule, const ops::OptimizerForm& form, double rate, int64_t step,
+ops::UpdateScalars scalars_of(const TensorUpdate& rule, const ops::OptimizerForm& form, double rate, int64_t step,
                               double grad_scale);
 
 }  // namespace xrun::runtime

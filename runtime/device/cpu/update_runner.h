@@ -23,7 +23,7 @@ struct BoundWeight {
   float* weight = nullptr;
   ops::UpdateStates states{};
   std::vector<float*> partials;  // partials of this replica
-  UpdateRule rule;
+  TensorUpdate rule;
   double* norms = nullptr;  // partial sums of squares of its gradient, for clipping
   // For an optimizer that uses norms of tensors: sums of squares [chunks, norms], and the norms in this step.
   std::vector<double> squares;

@@ -22,8 +22,8 @@ void draw_again(uint64_t seed, const std::string& name, uint64_t first, std::spa
 
 }  // namespace
 
-void fill_first_values(const Init& init, uint64_t seed, const std::string& name, uint64_t first,
-                       std::span<float> values) {
+void fill_initial_values(const Init& init, uint64_t seed, const std::string& name, uint64_t first,
+                         std::span<float> values) {
   if (init.kind == Init::kConstant) {
     std::ranges::fill(values, static_cast<float>(init.value));
     return;

@@ -28,7 +28,7 @@ struct OptimizerStates {
 };
 
 OptimizerStates optimizer_states(const Module& module) {
-  OptimizerStates states{states_beside_weights(module.train), first_values_of_rule(module.train.optimizer.args)};
+  OptimizerStates states{states_beside_weights(module.train), initial_values_of_rule(module.train.optimizer.args)};
   states.firsts.resize(states.names.size());
   return states;
 }

@@ -133,9 +133,9 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
           continue;
         }
         values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
-        fill_first_values(optimizer ? Init{.value = tensor.first_value} : module_.graph.param(tensor.param).init, seed,
-                          first_name(moved, tensor.name), static_cast<uint64_t>(part.begin * tensor.row_elements()),
-                          values);
+        fill_initial_values(optimizer ? Init{.value = tensor.first_value} : module_.graph.param(tensor.param).init,
+                            seed, first_name(moved, tensor.name),
+                            static_cast<uint64_t>(part.begin * tensor.row_elements()), values);
         if (tensor.type.dtype != DType::kF32) {
           write_values(tensor, part.begin, part.end, values.data());  // rows of a head: each lies in one place
           continue;

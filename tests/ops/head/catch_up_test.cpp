@@ -468,9 +468,9 @@ TEST(CatchUp, NarrowRowsCatchUpInF32) {
     std::vector<float> states(2 * values.size());
     std::vector<float> vectors(4 * kRows);
     const HeadSlice slice{.class_rows = rows.data(), .class_states = states.data(), .class_vectors = vectors.data()};
-    const ClassRows door(shape, head_kernels(detect_isa(), false), weights, &update, nullptr);
-    ClassTile tile = door.open({0, kRows}, slice);
-    door.open_states(tile, slice);
+    const ClassRows class_rows(shape, head_kernels(detect_isa(), false), weights, &update, nullptr);
+    ClassTile tile = class_rows.open({0, kRows}, slice);
+    class_rows.open_states(tile, slice);
     for (int64_t row = 0; row < kRows; ++row) {
       const int32_t since = last[static_cast<size_t>(row)];
       const double shift = steps.missed(since) ? steps.shift(since) : 0;
@@ -490,7 +490,7 @@ TEST(CatchUp, NarrowRowsCatchUpInF32) {
       }
     }
     const std::vector<float> opened(tile.weight, tile.weight + kRows * kDim);
-    door.close(tile);
+    class_rows.close(tile);
     EXPECT_EQ(last, std::vector<int32_t>(kRows, kNow));
     std::vector<float> now(kDim);
     for (int64_t row = 0; row < kRows; ++row) {

@@ -139,8 +139,8 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
     for (size_t i = 0; i < targets.size(); ++i) {
       const int32_t target = targets[(static_cast<size_t>(step) + i) % targets.size()];
       const int32_t one = lists[static_cast<size_t>(target * shape.neighbours + p)];
-      const bool room = static_cast<int64_t>(chosen.targets.size() + chosen.near.size()) < shape.active;
-      if (room && is_class(one) && smallest[static_cast<size_t>(one)] == p && !chosen.targets.contains(one)) {
+      const bool fits = static_cast<int64_t>(chosen.targets.size() + chosen.near.size()) < shape.active;
+      if (fits && is_class(one) && smallest[static_cast<size_t>(one)] == p && !chosen.targets.contains(one)) {
         chosen.near.insert(one);
       }
     }

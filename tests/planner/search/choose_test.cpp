@@ -269,10 +269,10 @@ TEST(Fixes, SmallerBatchesAreLegalOnes) {
   Module module = narrow();
   module.train.grad_accumulation = 4;  // batches of 8 row blocks
   Subject subject(module, 2);
-  const Choice roomy = subject.choose_within({kPlenty, 0}, {.wanted = 1});
-  const MemoryLimits limits{kPlenty, roomy.fitted[0].largest_device / 3};
+  const Choice ample = subject.choose_within({kPlenty, 0}, {.wanted = 1});
+  const MemoryLimits limits{kPlenty, ample.fitted[0].largest_device / 3};
   Choice refused;
-  refused.smallest = roomy.fitted[0];
+  refused.smallest = ample.fitted[0];
   const std::vector<std::string> fixes = find_fixes(subject.training, subject.input, limits, refused, nullptr);
   ASSERT_EQ(fixes.size(), 1U);
   EXPECT_TRUE(fixes[0].starts_with("batch = 64 ") || fixes[0].starts_with("batch = 32 ")) << fixes[0];
@@ -286,13 +286,13 @@ TEST(Fixes, ASmallerRowBlockIsProposed) {
   Module module = narrow(false, 64);
   module.train.batch = 64;
   Subject subject(module, 1);
-  const Choice roomy = subject.choose_within({kPlenty, 0}, {.wanted = 1});
+  const Choice ample = subject.choose_within({kPlenty, 0}, {.wanted = 1});
   const FitInput& input = subject.input;
   const auto smallest = OtherRows::make(input, facts_of, 16);
   ASSERT_TRUE(smallest.ok()) << smallest.error().message;
   const auto sixteen = (*smallest)->choose_plan(64, {kPlenty, 0}, {.wanted = 1});
   ASSERT_TRUE(sixteen.ok() && !sixteen->fitted.empty());
-  ASSERT_LT(sixteen->fitted[0].largest_device, roomy.fitted[0].largest_device);
+  ASSERT_LT(sixteen->fitted[0].largest_device, ample.fitted[0].largest_device);
   const MemoryLimits limits{kPlenty, sixteen->fitted[0].largest_device};
   const Choice refused = subject.choose_within(limits);
   ASSERT_TRUE(refused.fitted.empty());

@@ -24,8 +24,8 @@
 
 namespace xrun::testing {
 
-using runtime::RowsFile;
-using runtime::RowsFileOptions;
+using runtime::ClassRowFile;
+using runtime::ClassRowFileOptions;
 using runtime::RowsVersion;
 
 inline RowsLayout small_rows(int64_t rows = 3000) {
@@ -92,7 +92,7 @@ class RowsModel {
 
 class RowsRun {
  public:
-  RowsRun(std::string directory, RowsLayout layout, RowsFileOptions options = {}, int64_t most = 60)
+  RowsRun(std::string directory, RowsLayout layout, ClassRowFileOptions options = {}, int64_t most = 60)
       : directory_(std::move(directory)), layout_(std::move(layout)), options_(std::move(options)), most_(most) {
     for (const RowsSection& section : layout_.sections) {
       arena_bytes_ += static_cast<size_t>(align_up(layout_.rows * section.row_bytes, runtime::page_bytes()));
@@ -116,8 +116,8 @@ class RowsRun {
   // Resumes from the checkpoint, or starts a new run if there is no checkpoint.
   Status begin() {
     const auto checkpoint = checkpoint_in(directory_);
-    auto opened = checkpoint ? RowsFile::restore(path(), layout_, checkpoint->second, options_)
-                             : RowsFile::create(path(), layout_, options_);
+    auto opened = checkpoint ? ClassRowFile::restore(path(), layout_, checkpoint->second, options_)
+                             : ClassRowFile::create(path(), layout_, options_);
     if (!opened.ok()) {
       return opened.error();
     }
@@ -162,7 +162,7 @@ class RowsRun {
 
   std::string path() const { return directory_ + "/rows.id"; }
   int64_t at() const { return step_; }
-  RowsFile& file() { return *file_; }
+  ClassRowFile& file() { return *file_; }
 
   Sections contents() const {
     Sections copy;
@@ -175,11 +175,11 @@ class RowsRun {
  private:
   std::string directory_;
   RowsLayout layout_;
-  RowsFileOptions options_;
+  ClassRowFileOptions options_;
   int64_t most_;
   size_t arena_bytes_ = 0;
   void* arena_ = nullptr;
-  std::optional<RowsFile> file_;
+  std::optional<ClassRowFile> file_;
   std::vector<std::byte*> sections_;
   int64_t step_ = 0;
 };

@@ -494,13 +494,13 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
 }
 
 // A source that records the batches it was asked for, and fails at one of them.
-struct NotedRows final : RowSource {
+struct RecordedRows final : RowSource {
   struct Asked {
     int64_t first = 0;
     int64_t rows = 0;
     std::byte* to = nullptr;
   };
-  NotedRows(RowSource& from, int64_t fails) : rows(from), failing(fails) {}
+  RecordedRows(RowSource& from, int64_t fails) : rows(from), failing(fails) {}
   std::string_view name() const override { return rows.name(); }
   int64_t samples() const override { return rows.samples(); }
   void begin(int64_t first, int64_t count, const BatchView& batch) override {
@@ -535,23 +535,23 @@ TEST(Inference, TheNextBatchIsReadWhileOneIsComputed) {
   const int64_t batch = options.batch;
   const int64_t last = batch / 2;
   for (const int64_t failing : {2, -1}) {
-    NotedRows noted(rows, failing);
+    RecordedRows recorded(rows, failing);
     std::vector<int64_t> computed;
     const auto body = [&](int64_t done, int64_t count) -> Status {
-      EXPECT_EQ(noted.under_way, done + count < 3 * batch + last) << "while the results of " << done << " are read";
+      EXPECT_EQ(recorded.under_way, done + count < 3 * batch + last) << "while the results of " << done << " are read";
       EXPECT_EQ(count, std::min(batch, 3 * batch + last - done));
       computed.push_back(done);
       return {};
     };
-    const Status status = run_rows(*session, noted, 10, 3 * batch + last, body);
-    EXPECT_FALSE(noted.under_way) << "nothing is read afterwards";
+    const Status status = run_rows(*session, recorded, 10, 3 * batch + last, body);
+    EXPECT_FALSE(recorded.under_way) << "nothing is read afterwards";
     EXPECT_EQ(status.ok(), failing < 0);
     EXPECT_EQ(std::ssize(computed), failing < 0 ? 4 : 2) << "the error comes after the batches before it";
-    ASSERT_EQ(std::ssize(noted.asked), failing < 0 ? 4 : 3);
-    for (size_t i = 0; i < noted.asked.size(); ++i) {
-      EXPECT_EQ(noted.asked[i].first, 10 + static_cast<int64_t>(i) * batch);
-      EXPECT_EQ(noted.asked[i].rows, i < 3 ? batch : last);
-      EXPECT_EQ(noted.asked[i].to, session->ring()[i % 2].inputs[0]);
+    ASSERT_EQ(std::ssize(recorded.asked), failing < 0 ? 4 : 3);
+    for (size_t i = 0; i < recorded.asked.size(); ++i) {
+      EXPECT_EQ(recorded.asked[i].first, 10 + static_cast<int64_t>(i) * batch);
+      EXPECT_EQ(recorded.asked[i].rows, i < 3 ? batch : last);
+      EXPECT_EQ(recorded.asked[i].to, session->ring()[i % 2].inputs[0]);
     }
   }
   const std::byte* end = session->ring()[1].inputs[0];

@@ -26,11 +26,11 @@ using xrun::testing::RowsRun;
 using xrun::testing::Sections;
 using xrun::testing::small_rows;
 
-class RowsFiles : public ::testing::Test {
+class ClassRowFileTest : public ::testing::Test {
  protected:
   // Leaves the files of a run that is killed `after` steps after its checkpoint of step 5. Returns the rows that it had
   // then.
-  Sections leave_killed(int after, RowsFileOptions options = {}) {
+  Sections leave_killed(int after, ClassRowFileOptions options = {}) {
     FailingIo io(FailingIo::Fault::kKilled, 1'000'000);
     options.io = &io;
     RowsRun run(directory(), layout_, options);
@@ -64,9 +64,9 @@ class RowsFiles : public ::testing::Test {
   }
 
   // Expects that restoring is rejected and changes no byte of the rows, and returns the error.
-  Error refusal(const RowsLayout& layout, const RowsFileOptions& options = {}) const {
+  Error refusal(const RowsLayout& layout, const ClassRowFileOptions& options = {}) const {
     const std::string before = fs::is_regular_file(path()) ? read_file(path()) : "";
-    const auto restored = RowsFile::restore(path(), layout, version(), options);
+    const auto restored = ClassRowFile::restore(path(), layout, version(), options);
     EXPECT_FALSE(restored.ok());
     EXPECT_EQ(fs::is_regular_file(path()) ? read_file(path()) : "", before);
     return restored.ok() ? Error{} : restored.error();
@@ -84,7 +84,7 @@ class RowsFiles : public ::testing::Test {
   RowsLayout layout_ = small_rows();
 };
 
-TEST_F(RowsFiles, GoBackToTheCheckpointAndOnFromIt) {
+TEST_F(ClassRowFileTest, GoBackToTheCheckpointAndOnFromIt) {
   const Sections late = leave_killed(20);
   ASSERT_NE(late, RowsModel(layout_).at(5));
   expect_checkpoint();
@@ -97,7 +97,7 @@ TEST_F(RowsFiles, GoBackToTheCheckpointAndOnFromIt) {
   EXPECT_EQ(run.contents(), RowsModel(layout_).at(10));
 }
 
-TEST_F(RowsFiles, LogNothingWithoutACheckpoint) {
+TEST_F(ClassRowFileTest, LogNothingWithoutACheckpoint) {
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
   ASSERT_TRUE(run.step().ok());
@@ -106,7 +106,7 @@ TEST_F(RowsFiles, LogNothingWithoutACheckpoint) {
   EXPECT_EQ(run.contents(), RowsModel(layout_).at(1));
 }
 
-TEST_F(RowsFiles, TakeTheDiskThatTheLayoutSays) {
+TEST_F(ClassRowFileTest, TakeTheDiskThatTheLayoutSays) {
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
   struct stat info {};
@@ -133,7 +133,7 @@ TEST_F(RowsFiles, TakeTheDiskThatTheLayoutSays) {
   EXPECT_LT(large.undo_bytes(10'000'000, 100), 721'000'000);
 }
 
-TEST_F(RowsFiles, LogManyRowsInSeveralRecords) {
+TEST_F(ClassRowFileTest, LogManyRowsInSeveralRecords) {
   layout_ = small_rows(300'000);
   {
     FailingIo io(FailingIo::Fault::kKilled, 1'000'000);
@@ -155,7 +155,7 @@ TEST_F(RowsFiles, LogManyRowsInSeveralRecords) {
 
 // Each system call is once the last one that succeeds. The files must then hold a checkpoint: the one that was
 // announced last, or the one that was being saved.
-TEST_F(RowsFiles, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
+TEST_F(ClassRowFileTest, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
   for (const auto fault : {FailingIo::Fault::kKilled, FailingIo::Fault::kFull}) {
     int64_t call = 1;
     for (bool failed = true; failed; ++call) {
@@ -209,7 +209,7 @@ TEST_F(RowsFiles, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
   }
 }
 
-TEST_F(RowsFiles, ASaveThatFailsLeavesTheLogInUse) {
+TEST_F(ClassRowFileTest, ASaveThatFailsLeavesTheLogInUse) {
   leave_killed(0);
   {
     FailingIo io(FailingIo::Fault::kKilled, 1'000'000);
@@ -226,8 +226,8 @@ TEST_F(RowsFiles, ASaveThatFailsLeavesTheLogInUse) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
-  RowsFileOptions other;
+TEST_F(ClassRowFileTest, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
+  ClassRowFileOptions other;
   other.owner.boot = std::string(kBootDigits, 'e');
   // Rows have changed, and the log may have lost records of them.
   leave_killed(2);
@@ -241,10 +241,10 @@ TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
     RowsRun run(directory(), layout_);
     ASSERT_TRUE(run.begin().ok() && run.step().ok() && run.step().ok());
   }
-  EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
+  EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), other).ok());
   expect_checkpoint();
   // No row has changed since the checkpoint, so nothing is needed from the log.
-  EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
+  EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), other).ok());
   // A durable log is complete after a power cut.
   leave_killed(0);
   fs::remove(directory() + "/manifest");
@@ -252,20 +252,20 @@ TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
   const std::string whole = read_file(log_path());
   write(log_path(), whole + std::string(100, '\0'));
   EXPECT_EQ(refusal(layout_).code, "XG0710") << "a kill leaves no zeros";
-  EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
+  EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), other).ok());
   expect_checkpoint();
   // If a system does not report its boot id, it is always treated as restarted.
   fs::remove(directory() + "/manifest");
-  RowsFileOptions nobody;
+  ClassRowFileOptions nobody;
   nobody.owner.boot = std::string(kBootDigits, '0');
   leave_killed(2, nobody);
   EXPECT_EQ(refusal(layout_, nobody).code, "XG0717");
 }
 
-TEST_F(RowsFiles, ADurableLogThatIsDamagedInTheMiddleIsSeenAfterAPowerCut) {
+TEST_F(ClassRowFileTest, ADurableLogThatIsDamagedInTheMiddleIsSeenAfterAPowerCut) {
   leave_killed(6, {.durable = true});
   const std::string whole = read_file(log_path());
-  RowsFileOptions other;
+  ClassRowFileOptions other;
   other.owner.boot = std::string(kBootDigits, 'e');
   std::string bytes = whole;
   bytes[static_cast<size_t>(kUndoHeaderBytes) + 200] ^= 1;
@@ -277,7 +277,7 @@ TEST_F(RowsFiles, ADurableLogThatIsDamagedInTheMiddleIsSeenAfterAPowerCut) {
   EXPECT_EQ(refusal(layout_, other).code, "XG0710");
 }
 
-TEST_F(RowsFiles, EverySingleBitOfALogCounts) {
+TEST_F(ClassRowFileTest, EverySingleBitOfALogCounts) {
   leave_killed(3);
   const std::string whole = read_file(log_path());
   for (size_t at = 0; at < whole.size(); at += at < 400 ? 1 : 13) {
@@ -291,7 +291,7 @@ TEST_F(RowsFiles, EverySingleBitOfALogCounts) {
 }
 
 // A kill during a write leaves a part of a record. Its rows have not changed yet.
-TEST_F(RowsFiles, APartOfARecordIsNotUsed) {
+TEST_F(ClassRowFileTest, APartOfARecordIsNotUsed) {
   leave_killed(3);
   const std::string rows = read_file(path());
   const std::string log = read_file(log_path());
@@ -307,18 +307,18 @@ TEST_F(RowsFiles, APartOfARecordIsNotUsed) {
   for (Bytes bytes = end; bytes < end + 500; bytes += bytes < end + 90 ? 1 : 37) {
     write(path(), rows);
     write(log_path(), log.substr(0, static_cast<size_t>(bytes)));
-    ASSERT_TRUE(RowsFile::restore(path(), layout_, version()).ok()) << bytes;
+    ASSERT_TRUE(ClassRowFile::restore(path(), layout_, version()).ok()) << bytes;
     partly = partly.empty() ? read_file(path()) : partly;
     ASSERT_EQ(read_file(path()), partly) << bytes;
   }
   EXPECT_NE(partly, rows);
 }
 
-TEST_F(RowsFiles, EverySingleBitOfAHeaderCounts) {
-  const std::string text = print_rows_header({draw_id(), layout_});
-  ASSERT_EQ(static_cast<Bytes>(text.size()), kRowsHeaderBytes);
+TEST_F(ClassRowFileTest, EverySingleBitOfAHeaderCounts) {
+  const std::string text = print_class_row_header({draw_id(), layout_});
+  ASSERT_EQ(static_cast<Bytes>(text.size()), kClassRowHeaderBytes);
   const auto parse = [](const std::string& bytes) {
-    return parse_rows_header(std::as_bytes(std::span(bytes)), "rows.id");
+    return parse_class_row_header(std::as_bytes(std::span(bytes)), "rows.id");
   };
   ASSERT_TRUE(parse(text).ok());
   EXPECT_EQ(parse(text)->layout, layout_);
@@ -337,11 +337,11 @@ TEST_F(RowsFiles, EverySingleBitOfAHeaderCounts) {
   EXPECT_EQ(parse("xrun rows 2\n").error().code, "XG0714");
   // These lines are not a header, even with a valid digest.
   for (const char* lines : {"xrun rows 1\n", "xrun rows 1\nid x\ntensor t\nrow_begin 0\nrows 1\nsection a b 1\n"}) {
-    EXPECT_EQ(parse(seal(lines, static_cast<size_t>(kRowsHeaderBytes))).error().code, "XG0710");
+    EXPECT_EQ(parse(seal(lines, static_cast<size_t>(kClassRowHeaderBytes))).error().code, "XG0710");
   }
 }
 
-TEST_F(RowsFiles, AreRefusedForOtherLayouts) {
+TEST_F(ClassRowFileTest, AreRefusedForOtherLayouts) {
   leave_killed(3);
   RowsLayout other = layout_;
   other.rows += 1;
@@ -359,7 +359,7 @@ TEST_F(RowsFiles, AreRefusedForOtherLayouts) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
+TEST_F(ClassRowFileTest, AreRefusedIfBrokenOrOfAnotherRun) {
   leave_killed(3);
   const std::string rows = read_file(path());
   const std::string log = read_file(log_path());
@@ -389,7 +389,7 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   other.rows = draw_id();
   write(log_path(), print_undo_header(other));
   expect("XG0710", "undo log of another file");
-  write(path(), print_rows_header({draw_id(), layout_}) + rows.substr(static_cast<size_t>(kRowsHeaderBytes)));
+  write(path(), print_class_row_header({draw_id(), layout_}) + rows.substr(static_cast<size_t>(kClassRowHeaderBytes)));
   expect("XG0710", "belongs to another run");
   std::string later = log;
   later.replace(later.find("undo 1"), 6, "undo 2");
@@ -399,11 +399,11 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   fs::rename(path(), path() + ".moved");
   fs::create_symlink(path() + ".moved", path());
   EXPECT_EQ(refusal(layout_).code, "XG0711");
-  EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0711");
+  EXPECT_EQ(ClassRowFile::create(path(), layout_).error().code, "XG0711");
   fs::remove(path());
   fs::create_directory(path());
   EXPECT_EQ(refusal(layout_).code, "XG0711");
-  EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0711");
+  EXPECT_EQ(ClassRowFile::create(path(), layout_).error().code, "XG0711");
   fs::remove(path());
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
   EXPECT_EQ(refusal(layout_).code, "XG0711");
@@ -412,13 +412,13 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, BelongToOneProcessAtATime) {
+TEST_F(ClassRowFileTest, BelongToOneProcessAtATime) {
   leave_killed(3);
   {
     RowsRun run(directory(), layout_);
     ASSERT_TRUE(run.begin().ok());
     EXPECT_EQ(refusal(layout_).code, "XG0712");
-    EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0712");
+    EXPECT_EQ(ClassRowFile::create(path(), layout_).error().code, "XG0712");
   }
   // A file system without locks. There, the log names its owner.
   class Unlocked final : public Io {
@@ -429,14 +429,14 @@ TEST_F(RowsFiles, BelongToOneProcessAtATime) {
   UndoHeader header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
   header.owner.start += 1;  // as if that process had ended
   write(log_path(), print_undo_header(header) + log.substr(static_cast<size_t>(kUndoHeaderBytes)));
-  EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), {.io = &io}).ok());
+  EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), {.io = &io}).ok());
 }
 
-TEST_F(RowsFiles, AreMadeWholeOrNotAtAll) {
+TEST_F(ClassRowFileTest, AreMadeWholeOrNotAtAll) {
   class Full final : public Io {
     int reserve(int /*file*/, int64_t /*bytes*/) override { return ENOSPC; }
   } full;
-  Error error = RowsFile::create(path(), layout_, {.io = &full}).error();
+  Error error = ClassRowFile::create(path(), layout_, {.io = &full}).error();
   EXPECT_EQ(error.code, "XG0711");
   EXPECT_THAT(error.message, HasSubstr("No space left on device (the rows need 320.0 KiB)"));
   EXPECT_THAT(error.help, HasSubstr("free some space"));
@@ -446,24 +446,24 @@ TEST_F(RowsFiles, AreMadeWholeOrNotAtAll) {
       return (flags & O_ACCMODE) != O_RDONLY ? -EROFS : Io::open(name, flags);
     }
   } read_only;
-  EXPECT_EQ(RowsFile::create(path(), layout_, {.io = &read_only}).error().code, "XG0711");
+  EXPECT_EQ(ClassRowFile::create(path(), layout_, {.io = &read_only}).error().code, "XG0711");
   leave_killed(3);
   error = refusal(layout_, {.io = &read_only});
   EXPECT_EQ(error.code, "XG0711");
   EXPECT_THAT(error.message, HasSubstr("Read-only file system"));
   // A file of another kind is not overwritten. A rows file is overwritten, and its logs are removed.
   const std::string log = log_path();
-  ASSERT_TRUE(RowsFile::create(path(), layout_).ok());
+  ASSERT_TRUE(ClassRowFile::create(path(), layout_).ok());
   EXPECT_FALSE(fs::exists(log));
   EXPECT_EQ(refusal(layout_).code, "XG0710");
   write(path(), "my notes");
-  EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0711");
+  EXPECT_EQ(ClassRowFile::create(path(), layout_).error().code, "XG0711");
   EXPECT_EQ(read_file(path()), "my notes");
-  EXPECT_EQ(RowsFile::create(directory() + "/nowhere/rows", layout_).error().code, "XG0711");
+  EXPECT_EQ(ClassRowFile::create(directory() + "/nowhere/rows", layout_).error().code, "XG0711");
 }
 
 // If a log claims to be larger than its file, no memory is reserved for that size.
-TEST_F(RowsFiles, ALogThatClaimsMuchIsRefused) {
+TEST_F(ClassRowFileTest, ALogThatClaimsMuchIsRefused) {
   leave_killed(1);
   std::string log = read_file(log_path());
   const uint64_t much = uint64_t{1} << 60;

@@ -471,7 +471,7 @@ class CopiesOfRanks : public SecondCopies {
       const auto run = [&]() -> Result<std::vector<std::string>> {
         XRUN_ASSIGN(const auto name, step_meant(places, "auto"));
         XRUN_ASSIGN(const FoundStep step, find_step(places, *name));
-        return put_back(places, step);
+        return restore_files(places, step);
       };
       results[static_cast<size_t>(world.rank())] = run();
     });

@@ -103,7 +103,7 @@ Seen train_on(std::vector<RowRange> wanted, Peers* peers, int64_t halved_at = -1
   return seen;
 }
 
-TEST(SharedRows, RanksHaveTheSamplesOfOneProcess) {
+TEST(BrokenSamplesOfRanks, RanksHaveTheSamplesOfOneProcess) {
   const Seen whole = train_on({}, nullptr);
   for (const auto& [picture, label] : whole.rows) {
     ASSERT_EQ(picture, static_cast<float>(label));
@@ -132,7 +132,7 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcess) {
 
 // Rows are filled ahead. If the size of a step then changes, other samples take these rows, and faults found earlier
 // must not be reported for them.
-TEST(SharedRows, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
+TEST(BrokenSamplesOfRanks, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
   const int64_t halved_at = kSteps / 2;
   const Seen whole = train_on({}, nullptr, halved_at);
   std::vector<Seen> seen(2);
@@ -152,7 +152,7 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
   }
 }
 
-TEST(SharedRows, TooManyBrokenSamplesEndTheRunOfAllRanks) {
+TEST(BrokenSamplesOfRanks, TooManyBrokenSamplesEndTheRunOfAllRanks) {
   on_worlds(2, [&](World& world) {
     const Graph inputs = graph();
     // Rank 0 reads only labels, few of which are broken. It learns from rank 1 that pictures are broken.
@@ -174,7 +174,7 @@ TEST(SharedRows, TooManyBrokenSamplesEndTheRunOfAllRanks) {
   });
 }
 
-TEST(SharedRows, AreBrokenForAllRanksInAnEvaluation) {
+TEST(BrokenSamplesOfRanks, AreBrokenForAllRanksInAnEvaluation) {
   const auto evaluate = [](std::vector<RowRange> wanted, Peers* peers) {
     const Graph inputs = graph();
     auto source = make_row_source(torn_rows(inputs), {.max_bad = 1}).value();
