@@ -21,7 +21,7 @@ struct ManifestFile {
   std::string xxh3;  // XXH3-128, 32 hex digits
 };
 
-// Class rows of a head that are kept in a file next to the step directories (rows_file.h).
+// Class rows of a head that are kept in a file next to the step directories (class_row_file.h).
 struct ManifestRows {
   std::string head;  // names the file: "rows.id"
   std::string rows;  // id of the file

@@ -6,7 +6,7 @@
 //   DIR/step-000400/trunk.optim.safetensors            optimizer states
 //   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
 //   DIR/step-000400/trunk.r0000000001.safetensors      with several ranks: tensors that rank 1 has first; also .optim
-//   DIR/rows.NAME                                      class rows of a head that are kept in a file (run_rows.h)
+//   DIR/rows.NAME                                      class rows of a head that are kept in a file (class_row_files.h)
 //   DIR/latest                                         name of the newest step
 //   DIR/best                                           names and values of the best steps, if `best` is set
 //   DIR/classes-XXH3.json                              names of the classes, for all steps that refer to it

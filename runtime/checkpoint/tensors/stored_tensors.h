@@ -1,5 +1,5 @@
 // Finds the tensors in the files of a checkpoint by name, and the places of their rows. The files are safetensors files
-// and files of class rows (run_rows.h).
+// and files of class rows (class_row_files.h).
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // Reads the tensors of a checkpoint into a state, from the files of state_files.h and from files of class rows
-// (run_rows.h).
+// (class_row_files.h).
 #pragma once
 
 #include <string>

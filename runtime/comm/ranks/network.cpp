@@ -28,9 +28,9 @@ struct Sleeps {
   int share;
   std::chrono::microseconds idle;  // while nobody waits
 };
-constexpr Sleeps kUnrung{std::chrono::microseconds(15), std::chrono::microseconds(500), 32,
+constexpr Sleeps kPolling{std::chrono::microseconds(15), std::chrono::microseconds(500), 32,
                          std::chrono::microseconds(1000)};
-constexpr Sleeps kRung{std::chrono::microseconds(15), std::chrono::microseconds(5000), 4,
+constexpr Sleeps kWoken{std::chrono::microseconds(15), std::chrono::microseconds(5000), 4,
                        std::chrono::microseconds(10'000)};
 
 Error failure(const std::string& words) {
@@ -131,7 +131,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
 }
 
 void Network::pause(bool waits) {
-  const Sleeps& sleeps = all_ring_.load(std::memory_order_relaxed) ? kRung : kUnrung;
+  const Sleeps& sleeps = all_wake_.load(std::memory_order_relaxed) ? kWoken : kPolling;
   const auto share = std::chrono::duration_cast<std::chrono::microseconds>((Clock::now() - last_moved_) / sleeps.share);
   if (wake_up_.wait(waits ? std::clamp(share, sleeps.least, sleeps.most) : sleeps.idle)) {
     last_moved_ = Clock::now();  // a new wait begins
@@ -237,7 +237,7 @@ void Network::wake() { wake_up_.send(); }
 void Network::use_wake_ups(std::vector<std::string> names, bool all_wake) {
   const std::lock_guard lock(mutex_);
   wake_ups_ = std::move(names);
-  all_ring_.store(all_wake, std::memory_order_relaxed);
+  all_wake_.store(all_wake, std::memory_order_relaxed);
 }
 
 // Rings the ranks to which messages were sent since the last call.

@@ -113,7 +113,7 @@ class Network {
   void send();
 
   WakeUp wake_up_;
-  std::atomic<bool> all_ring_{false};
+  std::atomic<bool> all_wake_{false};
   std::atomic<bool> waits_{false};
   std::atomic<int64_t> looks_{0};
   int rank_ = 0;
