@@ -266,9 +266,9 @@ std::string joined(const std::vector<MathPart>& parts) {
   for (const MathPart& part : parts) {
     out += part.text;
   }
+  return out;
+}
 
-}  // namespace
-return out;
 }  // namespace
 
 std::string earlier_math_text(const Module& module, const RunSpec& run) {
