@@ -1,4 +1,4 @@
-// The catalogue of diagnostic codes: a page for each, from docs/reference/codes.md, whose text is part of the binary.
+// The catalogue of diagnostic codes: a page for each, from graph/base/codes.md, whose text is part of the binary.
 // Codes never change their meaning. A test in tests/repo compares the pages with the codes in the sources.
 #pragma once
 

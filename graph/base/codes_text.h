@@ -1,4 +1,4 @@
-// The text of docs/reference/codes.md, which the build puts into the binary (graph/base/codes_text.cpp.in).
+// The text of graph/base/codes.md, which the build puts into the binary (graph/base/codes_text.cpp.in).
 #pragma once
 
 #include <string_view>

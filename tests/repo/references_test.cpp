@@ -31,7 +31,8 @@ const std::set<std::string>& files_of_the_tree() {
       } else if (folders.contains(name)) {
         for (const auto& below : fs::recursive_directory_iterator(entry.path())) {
           if (below.is_regular_file()) {
-            found.insert(fs::relative(below.path(), XRUN_SOURCE_DIR).generic_string());
+            found.insert(
+                below.path().lexically_relative(XRUN_SOURCE_DIR).generic_string());  // links keep their own path
           }
         }
       }
