@@ -8,6 +8,7 @@
 
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
+#include "planner/program/head_choice.h"
 #include "planner/program/machine.h"
 #include "planner/program/program.h"
 #include "planner/program/reason.h"
@@ -23,10 +24,10 @@ struct Alternative {
   int head_devices = 0;  // Setting::head_devices
   int recomputed = 0;    // number of layers
   Seconds step = 0;
-  Bytes memory = 0;  // memory of the largest device
-  double ratio = 0;  // time of a step divided by the time of the plan's step, minus 1
-  double idle = 0;   // fraction of a step in which devices are idle
-  std::optional<StoredAlternative> stored = {};
+  Bytes memory = 0;                              // memory of the largest device
+  double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
+  double idle = 0;                               // fraction of a step in which devices are idle
+  std::optional<StoredAlternative> stored = {};  // of a plan file without the values that the texts need
 };
 
 struct Prediction {
@@ -40,7 +41,8 @@ struct Prediction {
 // The cost of a choice of active classes and of the format of class rows, on the devices and with the settings of a
 // plan.
 struct HeadCost {
-  std::string text;     // "sample 10 %, f32"
+  HeadChoice choice = {};
+  int states = 0;       // number of optimizer states
   bool chosen = false;  // whether it is the text's choice
   bool fits = true;
   Seconds step = 0;

@@ -239,8 +239,8 @@ Json json_of(const Alternative& other) {
 }
 
 Json json_of(const HeadCost& cost) {
-  return {{"choice", cost.text},       {"chosen", cost.chosen}, {"fits", cost.fits},
-          {"step_seconds", cost.step}, {"memory", cost.memory}, {"rows_moved", cost.moved}};
+  return {{"choice", head_choice_text(cost)}, {"chosen", cost.chosen}, {"fits", cost.fits},
+          {"step_seconds", cost.step},        {"memory", cost.memory}, {"rows_moved", cost.moved}};
 }
 
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "graph/base/counted.h"
+#include "planner/search/head_choices.h"
 #include "planner/search/space.h"
 
 namespace xrun::planner {
@@ -180,6 +181,10 @@ std::string note_text(const Alternative& other) {
   const double ratio = std::abs(other.ratio);
   return (ratio < 1e-3 ? "as fast" : percent(ratio) + (other.ratio > 0 ? " slower" : " faster")) +
          (other.idle > 0.005 ? ", idles " + percent(other.idle) : "");
+}
+
+std::string head_choice_text(const HeadCost& cost) {
+  return active_text(cost.choice.active) + ", " + rows_text(cost.choice, cost.states);
 }
 
 std::string formats_text(RowFormat weights, std::optional<RowFormat> states) {

@@ -1,4 +1,4 @@
-// Texts of the reasons of a plan and of the programs that were compared with it.
+// Texts of the reasons of a plan and of other choices that were compared with it.
 #pragma once
 
 #include <optional>
@@ -21,6 +21,9 @@ std::string reason_text(const Reason& reason);
 // "0.4 % slower, idles 0.7 %".
 std::string settings_text(const Alternative& other);
 std::string note_text(const Alternative& other);
+
+// Returns the active classes and the formats of a choice for a head: "sample 10 %, f32".
+std::string head_choice_text(const HeadCost& cost);
 
 // "in bf16, states in f32": the formats of class rows if they are narrower than they could be; else empty. `states` is
 // nullopt if there are no optimizer states.

@@ -253,7 +253,8 @@ std::string costs_lines(const Plan& plan, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
   table.add({"classes  ", "of " + plan.costs_of, "step", "memory", "rows moved", ""});
   for (const HeadCost& cost : plan.costs) {
-    table.add({"", cost.text, format_seconds(cost.step), format_bytes(cost.memory), format_bytes(cost.moved),
+    table.add({"", head_choice_text(cost), format_seconds(cost.step), format_bytes(cost.memory),
+               format_bytes(cost.moved),
                std::string(cost.chosen ? "chosen" : "changes training") + (cost.fits ? "" : ", does not fit")});
   }
   return plan.costs.empty() ? "" : "\n" + table.text("  ", columns);
