@@ -65,6 +65,7 @@ struct StoredAlternative {
 // A decision of the search and its reason; reports print it as one line of "why".
 struct Reason {
   enum class Key : uint8_t { kStored, kStages, kReplicas, kMicroBatches, kShards, kRecompute };
+  // Plan files store positions in this list and in the other enumerations, so new values are added at the end.
   enum class Cause : uint8_t {
     kNothingElse,       // no other value was compared
     kAskedFor,          // a hint of the text decides
