@@ -9,6 +9,7 @@
 #include "graph/os/durable.h"
 #include "planner/program/plan_codec.h"
 #include "planner/program/run_memory.h"
+#include "planner/report/reason_text.h"
 #include "planner/verify/verify_program.h"
 
 namespace xrun::planner {
@@ -18,6 +19,8 @@ namespace {
 constexpr uintmax_t kLargest = 1 << 30;
 
 constexpr std::string_view kMagic = "XPLN";
+
+constexpr PlanTexts kTexts{choice_text, reason_text, settings_text, note_text};
 
 Error damaged(const std::string& name, const std::string& what) {
   return {ErrorKind::kContent, "XG0621", "`" + name + "` " + what, "make the plan again with `xrun plan`"};
@@ -38,7 +41,7 @@ Status verify_loaded(const Program& program) {
 }  // namespace
 
 std::vector<std::byte> plan_bytes(const Plan& plan) {
-  std::vector<std::byte> bytes = encode_plan(plan, kPlanSchema);
+  std::vector<std::byte> bytes = encode_plan(plan, kPlanSchema, kTexts);
   const Sha256 digest = sha256(bytes);
   bytes.insert(bytes.end(), digest.begin(), digest.end());
   return bytes;

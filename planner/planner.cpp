@@ -134,11 +134,11 @@ Status explain_idle_devices(Plan& plan, const Module& training, const Module& in
   const Chain inference_chain = make_chain(inference, inference_cost);
   XRUN_ASSIGN(LayerHints hints, layer_hints(training, chain));
   const SearchInput space{training, chain, cost, machine, std::move(hints), plan.training.deterministic};
-  XRUN_ASSIGN(const std::string text,
+  XRUN_ASSIGN(const std::optional<SmallerBlock> block,
               propose_row_block(plan, {space, inference, inference_facts, inference_chain, inference_cost}, facts_of));
   for (Reason& reason : plan.why) {
-    if (!text.empty() && (reason.choice.starts_with("replicas = ") || reason.choice.starts_with("micro_batches = "))) {
-      reason.text += "; " + text;
+    if (block && (reason.key == Reason::Key::kReplicas || reason.key == Reason::Key::kMicroBatches)) {
+      reason.smaller_block = block;
     }
   }
   return {};

@@ -38,6 +38,7 @@ struct Diagnostic {
   std::vector<std::string> notes;
   std::vector<Expansion> expansion;
   std::vector<Fix> fixes;
+  bool at_bound = false;  // an elaboration reached a bound of lang/elaborate/frontend_options.h
 
   // These functions add a label at another place, and a note.
   Diagnostic& also(Span at, std::string text) & { return secondary.push_back({at, std::move(text)}), *this; }

@@ -220,6 +220,7 @@ class Evaluator {
   bool spend(Span at);
   bool refuse_growth(Span at);
   bool refuse_size(double nodes, double steps, std::string_view name, Span at);
+  bool refuse_at_bound(Diagnostic diagnostic);                           // returns false
   bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // for copies that each add size and steps
   Datum too_deep(Span at);                                               // reports and ends the elaboration
   Datum recurs(Span at, std::string message);

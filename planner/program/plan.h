@@ -2,32 +2,32 @@
 // reasons for the choices.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
+#include "planner/program/head_choice.h"
 #include "planner/program/machine.h"
 #include "planner/program/program.h"
+#include "planner/program/reason.h"
 
 namespace xrun::planner {
 
-// A choice of the search and its reason; reports print it as one line of "why".
-struct Reason {
-  std::string choice;  // "stages = 1"
-  std::string text;
-};
-
 // Another program that was compared with the plan.
 struct Alternative {
-  std::string text;  // "stages = 2, micro_batches = 4"
-  Seconds step = 0;
-  Bytes memory = 0;  // memory of the largest device
-  std::string note;  // its disadvantage
-  int stages = 1;    // from here on: the settings that `text` names
+  int stages = 1;
   int replicas = 1;
   int micro_batches = 1;
-  int recomputed = 0;  // number of layers
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  int head_devices = 0;  // Setting::head_devices
+  int recomputed = 0;    // number of layers
+  Seconds step = 0;
+  Bytes memory = 0;                              // memory of the largest device
+  double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
+  double idle = 0;                               // fraction of a step in which devices are idle
+  std::optional<StoredAlternative> stored = {};  // of a plan file without the values that the texts need
 };
 
 struct Prediction {
@@ -41,7 +41,8 @@ struct Prediction {
 // The cost of a choice of active classes and of the format of class rows, on the devices and with the settings of a
 // plan.
 struct HeadCost {
-  std::string text;     // "sample 10 %, f32"
+  HeadChoice choice = {};
+  int states = 0;       // number of optimizer states
   bool chosen = false;  // whether it is the text's choice
   bool fits = true;
   Seconds step = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plan_generated.h"
+#include "planner/program/reason_codec.h"
 
 namespace xrun::planner {
 namespace {
@@ -17,7 +18,7 @@ constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
 
 class Writer {
  public:
-  std::vector<std::byte> write(const Plan& plan, uint32_t schema) {
+  std::vector<std::byte> write(const Plan& plan, uint32_t schema, const PlanTexts& texts) {
     const auto machine =
         fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
                           plan.machine.threads, plan.machine.memory, plan.machine.node_memory, plan.machine.ranks,
@@ -35,12 +36,11 @@ class Writer {
     }
     std::vector<Offset<fb::Reason>> why;
     for (const Reason& reason : plan.why) {
-      why.push_back(fb::CreateReason(builder_, text(reason.choice), text(reason.text)));
+      why.push_back(encode_reason(builder_, reason, texts));
     }
     std::vector<Offset<fb::Alternative>> alternatives;
     for (const Alternative& one : plan.alternatives) {
-      alternatives.push_back(fb::CreateAlternative(builder_, text(one.text), one.step, one.memory, text(one.note),
-                                                   one.stages, one.replicas, one.micro_batches, one.recomputed));
+      alternatives.push_back(encode_alternative(builder_, one, texts));
     }
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
@@ -169,11 +169,10 @@ class Reader {
     const fb::Prediction& predicted = *in.predicted();
     plan.predicted = {predicted.step(), predicted.images_per_second(), predicted.bubble(), predicted.imbalance(),
                       predicted.exposed_comm()};
-    each(in.why(), [&](const fb::Reason& one) { plan.why.push_back({text(one.choice()), text(one.text())}); });
-    each(in.alternatives(), [&](const fb::Alternative& one) {
-      plan.alternatives.push_back({text(one.text()), one.step(), one.memory(), text(one.note()), one.stages(),
-                                   one.replicas(), one.micro_batches(), one.recomputed()});
-    });
+    const ReadText read_text = [&](const flatbuffers::String* value) { return text(value); };
+    each(in.why(), [&](const fb::Reason& one) { add(plan.why, decode_reason(one, read_text)); });
+    each(in.alternatives(),
+         [&](const fb::Alternative& one) { add(plan.alternatives, decode_alternative(one, read_text)); });
     plan.samples = std::max<int64_t>(0, in.samples());
     return plan;
   }
@@ -187,6 +186,15 @@ class Reader {
 
   std::string text(const flatbuffers::String* value) {
     return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
+  }
+
+  // Adds a value to a list; nullopt is an illegal value of the file.
+  template <typename T>
+  void add(std::vector<T>& list, std::optional<T> value) {
+    ok_ = ok_ && value.has_value();
+    if (value) {
+      list.push_back(*std::move(value));
+    }
   }
 
   // Calls a function for each table of a vector. Each table adds the smallest size that a table can have to the count
@@ -426,7 +434,9 @@ bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
 
 }  // namespace
 
-std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema) { return Writer().write(plan, schema); }
+std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema, const PlanTexts& texts) {
+  return Writer().write(plan, schema, texts);
+}
 
 Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name) {
   const auto damaged = [&](const char* what) {

@@ -1,5 +1,5 @@
-// Converts a plan to FlatBuffers and back, without the digest at the end of a plan file. Only plan_codec.cpp includes
-// the generated FlatBuffers types.
+// Converts a plan to FlatBuffers and back, without the digest at the end of a plan file. Only plan_codec.cpp and
+// reason_codec.h include the generated FlatBuffers types.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,16 @@
 
 namespace xrun::planner {
 
-std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema);
+// The functions that make the texts of reasons and of compared programs (planner/report/reason_text.h). A file has
+// these texts in addition to the values, for older versions of xrun.
+struct PlanTexts {
+  std::string (*choice)(const Reason&);
+  std::string (*reason)(const Reason&);
+  std::string (*settings)(const Alternative&);
+  std::string (*note)(const Alternative&);
+};
+
+std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema, const PlanTexts& texts);
 
 struct DecodedPlan {
   uint32_t schema = 0;

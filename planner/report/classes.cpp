@@ -6,6 +6,7 @@
 #include "graph/base/utf8.h"
 #include "planner/report/json.h"
 #include "planner/report/table.h"
+#include "planner/search/head_choices.h"
 
 namespace xrun::planner {
 namespace {
@@ -58,7 +59,8 @@ std::string report_classes(const ClassFits& fits, const Module& module, const Ma
   for (const ClassFit& fit : fits.choices) {
     const std::string classes = fit.classes == 0 ? "none" : format_count(fit.classes);
     const bool any = fit.classes > 0;
-    add({fit.rows, fit.active, (fit.complete ? "" : "at least ") + classes, any ? format_seconds(fit.step) : ""},
+    add({rows_text(fit.choice, fit.states), active_text(fit.choice.active), (fit.complete ? "" : "at least ") + classes,
+         any ? format_seconds(fit.step) : ""},
         fit.graph > 0 ? format_seconds(fit.graph) : "", any ? format_bytes(fit.memory) : "",
         any ? format_bytes(fit.device) : "",
         {fit.complete ? limit_text(fit.limit, module, machine) : "not found in time",
@@ -75,8 +77,8 @@ std::string report_classes(const ClassFits& fits, const Module& module, const Ma
 std::string classes_json(const ClassFits& fits, const Module& module, const Machine& machine) {
   nlohmann::ordered_json choices = nlohmann::ordered_json::array();
   for (const ClassFit& fit : fits.choices) {
-    choices.push_back({{"rows", fit.rows},
-                       {"active", fit.active},
+    choices.push_back({{"rows", rows_text(fit.choice, fit.states)},
+                       {"active", active_text(fit.choice.active)},
                        {"of_text", fit.of_text},
                        {"classes", fit.classes},
                        {"complete", fit.complete},

@@ -1,7 +1,6 @@
 #include "planner/report/device_kinds.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <tuple>
 
@@ -11,32 +10,15 @@ namespace {
 constexpr size_t kFewDevices = 16;  // up to this number of devices, each has a line
 constexpr size_t kMostRows = 64;
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-// Returns the text without its numbers, so that texts can be compared regardless of them. Numbers may have groups of
-// digits: "id 10 496..15 615".
-std::string shape_of(const std::string& text) {
-  std::string shape;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool gap = text[i] == ' ' && i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
-    if (!is_digit(text[i]) && !gap) {
-      shape += text[i];
-    } else if (shape.empty() || shape.back() != '#') {
-      shape += '#';
-    }
-  }
-  return shape;
-}
-
 }  // namespace
 
 std::string DeviceKind::others() const { return "+ " + std::to_string(count - 1) + " like it"; }
 
 std::vector<DeviceKind> device_kinds(const std::vector<DeviceSummary>& devices) {
   std::vector<DeviceKind> kinds;
-  std::map<std::tuple<bool, int, std::string>, size_t> known;
+  std::map<std::tuple<bool, int, int, std::vector<int32_t>>, size_t> known;
   for (const DeviceSummary& device : devices) {
-    const std::tuple key(device.device == kHost, device.threads, shape_of(device.what));
+    const std::tuple key(device.device == kHost, device.threads, device.stages, device.heads);
     const auto at = known.emplace(key, kinds.size()).first;
     if (devices.size() <= kFewDevices || at->second == kinds.size()) {
       kinds.push_back({.first = device, .last = device});

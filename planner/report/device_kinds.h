@@ -9,7 +9,7 @@
 
 namespace xrun::planner {
 
-// A set of devices that differ only in the numbers in `what` and in their arenas.
+// A set of devices with equal numbers of threads and stages and with shards of the same heads.
 struct DeviceKind {
   DeviceSummary first;
   DeviceSummary last;

@@ -9,6 +9,7 @@
 #include "graph/base/utf8.h"
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 
@@ -17,11 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string key_of(const Reason& reason) { return reason.choice.substr(0, reason.choice.find(" = ")); }
-
 bool is_of(const Reason& reason, std::string_view key) {
-  const std::string own = key_of(reason);
-  return own == key || own.starts_with(std::string(key) + " ");
+  return key_text(reason) == key || (reason.key == Reason::Key::kShards && key == "shards");
 }
 
 std::string flags_of(const Plan& plan) {
@@ -106,8 +104,7 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
   rows.push_back({"row block", format_count(program.norm_rows), {{"rows", count(program.norm_rows)}}});
   rows.push_back({"deterministic", program.deterministic ? "yes" : "no"});
   for (const Reason& reason : plan.why) {
-    const std::string key = key_of(reason);
-    rows.push_back({key, reason.choice.substr(std::min(reason.choice.size(), key.size() + 3))});
+    rows.push_back({key_text(reason), value_text(reason)});
   }
   rows.push_back({"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"});
   for (const Stage& stage : program.stages) {
@@ -199,7 +196,7 @@ std::string diff_json(const Plan& before, const Plan& after) {
 
 std::vector<std::string> why_keys(const Plan& plan) {
   std::vector<std::string> keys;
-  std::ranges::transform(plan.why, std::back_inserter(keys), key_of);
+  std::ranges::transform(plan.why, std::back_inserter(keys), key_text);
   return keys;
 }
 
@@ -210,12 +207,12 @@ std::string report_why(const Plan& plan, std::string_view key) {
   }
   TextTable reasons({Align::kLeft, Align::kLeft, Align::kLeft});
   for (const Reason* reason : why.reasons) {
-    reasons.add({reason == why.reasons.front() ? "why  " : "", reason->choice, reason->text});
+    reasons.add({reason == why.reasons.front() ? "why  " : "", choice_text(*reason), reason_text(*reason)});
   }
   TextTable others({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
   for (const Alternative* other : why.others) {
-    others.add({other == why.others.front() ? "also " : "", other->text, format_seconds(other->step),
-                format_bytes(other->memory), other->note});
+    others.add({other == why.others.front() ? "also " : "", settings_text(*other), format_seconds(other->step),
+                format_bytes(other->memory), note_text(*other)});
   }
   return reasons.text("  ") +
          (why.others.empty() ? "  also   no plan that decides it otherwise was compared\n" : others.text("  "));

@@ -1,6 +1,7 @@
 // Explanations of a plan: why each setting was chosen, what else was considered, and what to do if nothing fits.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace xrun::planner {
 
-// Returns the reasons for stages, replicas, micro-batches, shards and recompute, one line each. The first element of
+// Returns the reasons for stages, replicas, micro-batches, shards and recompute. The first element of
 // `choice.fitted` is the plan.
 std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates);
 
@@ -22,8 +23,8 @@ int recomputed_layers(const Program& program);
 // Buffers of a device that are alive at its peak: their sizes add up to its Arena::live_max.
 std::vector<BufferId> live_at_peak(const Program& program, int device);
 
-// "in bf16, states in f32": the formats of a head's class weights if they are narrower than they could be; else empty.
-std::string formats_text(const Program& program, int32_t head);
+// The format of the optimizer states of the head at index `head` in Program::heads; nullopt if it has none.
+std::optional<RowFormat> states_of(const Program& program, int32_t head);
 
 // Memory of a device at its peak, by purpose, largest first: "weights", "activations", ...
 struct MemoryPart {
@@ -32,10 +33,9 @@ struct MemoryPart {
 };
 std::vector<MemoryPart> memory_parts(const Program& program, int device);
 
-// Returns a proposal for a smaller row block: "64 rows are one block: norm_rows=32 would use both devices, 43 %
-// faster". It is empty if there are row blocks for all devices, if a hint decides the replicas, or if no smaller block
-// is predicted to be faster. Errors: those of `facts_of`.
-Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, const FactsOf& facts_of);
+// Returns a proposal for a smaller row block. It is nullopt if there are row blocks for all devices, if a hint decides
+// the replicas, or if no smaller block is predicted to be faster. Errors: those of `facts_of`.
+Result<std::optional<SmallerBlock>> propose_row_block(const Plan& plan, const FitInput& input, const FactsOf& facts_of);
 
 // Returns the error XG0601, which lists the memory of the smallest plan, part by part, and the changes with which a
 // plan fits. `rows_too` states whether smaller row blocks were tried.

@@ -7,13 +7,15 @@
 #include <map>
 
 #include "planner/report/explain.h"
+#include "planner/report/reason_text.h"
 #include "planner/search/options.h"
 
 namespace xrun::planner {
 namespace {
 
 std::string name_of_rows(const Program& program, int32_t head) {
-  const std::string formats = formats_text(program, head);
+  const RowFormat weights = program.heads[static_cast<size_t>(head)].weights;
+  const std::string formats = formats_text(weights, states_of(program, head));
   return "class weights" + (formats.empty() ? " with optimizer states" : " " + formats);
 }
 
@@ -64,16 +66,11 @@ void sort_largest_first(std::vector<MemoryPart>& parts) {
 
 }  // namespace
 
-std::string formats_text(const Program& program, int32_t index) {
-  const HeadPlan& head = program.heads[static_cast<size_t>(index)];
+std::optional<RowFormat> states_of(const Program& program, int32_t head) {
   const bool has_states = std::ranges::any_of(program.buffers, [&](const Buffer& buffer) {
-    return buffer.purpose == Purpose::kHeadOptimizer && buffer.head == index;
+    return buffer.purpose == Purpose::kHeadOptimizer && buffer.head == head;
   });
-  if (head.weights == RowFormat::kF32 && (head.states == RowFormat::kF32 || !has_states)) {
-    return "";
-  }
-  return "in " + std::string(name_of(head.weights)) +
-         (has_states ? ", states in " + std::string(name_of(head.states)) : "");
+  return has_states ? std::optional(program.heads[static_cast<size_t>(head)].states) : std::nullopt;
 }
 
 std::vector<BufferId> live_at_peak(const Program& program, int device) {

@@ -11,6 +11,7 @@
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/explain.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 
 namespace xrun::planner {
@@ -228,15 +229,18 @@ std::string document_text(const Json& document) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json json_of(const Reason& reason) { return {{"choice", reason.choice}, {"reason", reason.text}}; }
+Json json_of(const Reason& reason) { return {{"choice", choice_text(reason)}, {"reason", reason_text(reason)}}; }
 
 Json json_of(const Alternative& other) {
-  return {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}};
+  return {{"settings", settings_text(other)},
+          {"step_seconds", other.step},
+          {"memory", other.memory},
+          {"note", note_text(other)}};
 }
 
 Json json_of(const HeadCost& cost) {
-  return {{"choice", cost.text},       {"chosen", cost.chosen}, {"fits", cost.fits},
-          {"step_seconds", cost.step}, {"memory", cost.memory}, {"rows_moved", cost.moved}};
+  return {{"choice", head_choice_text(cost)}, {"chosen", cost.chosen}, {"fits", cost.fits},
+          {"step_seconds", cost.step},        {"memory", cost.memory}, {"rows_moved", cost.moved}};
 }
 
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth) {

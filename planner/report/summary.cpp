@@ -241,6 +241,7 @@ std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) 
     for (const Stage& stage : program.stages) {
       for (size_t r = 0; r < stage.devices.size(); ++r) {
         if (stage.devices[r] == arena.device) {
+          ++summary.stages;
           add("stage " + std::to_string(stage.index) +
               (program.replicas > 1 ? " of replica " + std::to_string(r) : ""));
         }
@@ -249,6 +250,7 @@ std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) 
     for (const HeadPlan& head : program.heads) {
       for (const HeadShard& shard : head.shards) {
         if (shard.device == arena.device && shard.row_end > shard.row_begin) {
+          summary.heads.push_back(head.head);
           add(module.graph.heads[static_cast<size_t>(head.head)].name + " " + format_count(shard.row_begin) + ".." +
               format_count(shard.row_end - 1));
         }

@@ -26,8 +26,10 @@ struct PlanPart {
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
 
 struct DeviceSummary {
-  int device = 0;    // kHost: the loader's batches
-  std::string what;  // "stage 0, classes 0..10 495"
+  int device = 0;                   // kHost: the loader's batches
+  std::string what;                 // "stage 0, classes 0..10 495"
+  int stages = 0;                   // number of stages on the device
+  std::vector<int32_t> heads = {};  // indices in Graph::heads, one for each shard on the device
   int threads = 0;
   Bytes arena = 0;
   Bytes live_max = 0;

@@ -16,6 +16,7 @@
 #include "planner/report/compression.h"
 #include "planner/report/device_kinds.h"
 #include "planner/report/explain.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 
@@ -230,7 +231,7 @@ std::string why_lines(const Plan& plan, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
   bool first = true;
   for (const Reason& reason : plan.why) {
-    table.add({first ? "why      " : "", reason.choice, reason.text});
+    table.add({first ? "why      " : "", choice_text(reason), reason_text(reason)});
     first = false;
   }
   return plan.why.empty() ? "" : "\n" + table.text("  ", columns);
@@ -240,8 +241,8 @@ std::string alternatives_lines(const Plan& plan, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
   bool first = true;
   for (const Alternative& other : plan.alternatives) {
-    table.add(
-        {first ? "also     " : "", other.text, format_seconds(other.step), format_bytes(other.memory), other.note});
+    table.add({first ? "also     " : "", settings_text(other), format_seconds(other.step), format_bytes(other.memory),
+               note_text(other)});
     first = false;
   }
   return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
@@ -252,7 +253,8 @@ std::string costs_lines(const Plan& plan, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
   table.add({"classes  ", "of " + plan.costs_of, "step", "memory", "rows moved", ""});
   for (const HeadCost& cost : plan.costs) {
-    table.add({"", cost.text, format_seconds(cost.step), format_bytes(cost.memory), format_bytes(cost.moved),
+    table.add({"", head_choice_text(cost), format_seconds(cost.step), format_bytes(cost.memory),
+               format_bytes(cost.moved),
                std::string(cost.chosen ? "chosen" : "changes training") + (cost.fits ? "" : ", does not fit")});
   }
   return plan.costs.empty() ? "" : "\n" + table.text("  ", columns);

@@ -198,8 +198,8 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
                                  limits.share(least.total, least.device, least.node))) {
       least = needed;
     }
-    found.rows = rows_text(choice, states);
-    found.active = active_text(choice.active);
+    found.choice = choice;
+    found.states = states;
     found.of_text = choice.same_rows(now) && choice.same_active(now);
     fits.choices.push_back(std::move(found));
     before = &choice;

@@ -8,6 +8,7 @@
 
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
+#include "planner/program/head_choice.h"
 #include "planner/program/machine.h"
 
 namespace xrun::planner {
@@ -17,8 +18,8 @@ namespace xrun::planner {
 enum class ClassLimit { kMemory, kNode, kDevice, kNumbers };
 
 struct ClassFit {
-  std::string rows;       // formats in memory: "bf16, states bf16"
-  std::string active;     // "sample 10 %"
+  HeadChoice choice = {};
+  int states = 0;         // number of optimizer states
   bool of_text = false;   // whether it is the text's choice
   int64_t classes = 0;    // the largest number of classes that fits, to three digits; 0: not even one class fits
   bool complete = false;  // false: the time ran out, and more may fit

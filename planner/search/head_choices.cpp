@@ -29,10 +29,6 @@ std::string amount_text(const ActiveSpec& active) {
 
 }  // namespace
 
-bool HeadChoice::same_active(const HeadChoice& other) const {
-  return active.kind == other.active.kind && (active.kind == ActiveSpec::kAll || active.amount == other.active.amount);
-}
-
 std::string active_text(const ActiveSpec& active) {
   return active.kind == ActiveSpec::kAll      ? "all"
          : active.kind == ActiveSpec::kSample ? "sample " + amount_text(active)
@@ -191,9 +187,8 @@ Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan,
     const SearchInput space{training, from.chain, from.cost, from.machine, std::move(hints), from.deterministic};
     const FitInput input{space, inference, base.inference_facts, base.inference_chain, base.inference_cost};
     XRUN_ASSIGN(const std::vector<Candidate> made, decide(space, setting, space.hints.recompute));
-    HeadCost cost{.text = active_text(choice.active) + ", " + rows_text(choice, states),
-                  .chosen = choice.same_rows(now) && choice.same_active(now),
-                  .fits = false};
+    HeadCost cost{
+        .choice = choice, .states = states, .chosen = choice.same_rows(now) && choice.same_active(now), .fits = false};
     if (!made.empty()) {
       Fitted smallest;
       XRUN_ASSIGN(const std::optional<Fitted> fitted, fit(input, made[0], limits, smallest));

@@ -1,25 +1,15 @@
-// Choices for a head that change what is learned: the active classes and the format of class rows. The cost of a choice
-// is found by making a plan for a module that is changed accordingly.
+// Lists the choices for a head, and finds their costs by making a plan for a module that is changed accordingly.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/program/head_choice.h"
 #include "planner/program/plan.h"
 #include "planner/search/choose.h"
 
 namespace xrun::planner {
-
-struct HeadChoice {
-  ActiveSpec active;
-  RowFormat weights = RowFormat::kF32;
-  RowFormat states = RowFormat::kF32;
-  Untouched untouched = Untouched::kAsIs;  // kExact if the text has kExact and the other fields permit it
-
-  bool same_rows(const HeadChoice& other) const { return weights == other.weights && states == other.states; }
-  bool same_active(const HeadChoice& other) const;
-};
 
 // The active classes as text: "all", "sample 10 %", "knn 10 %".
 std::string active_text(const ActiveSpec& active);

@@ -86,14 +86,13 @@ class Published {
       relate(related, step.call, fmt::format("expanding {}", step.name));
     }
     // An editor's check expands less than a command, so reaching that bound says nothing about the file.
-    const bool is_bound = d.code == "XG0216" && d.message.find("expands to") != std::string::npos;
     Json json{{"range", range_of(d.primary.span)},
-              {"severity", is_bound                         ? kInformation
+              {"severity", d.at_bound                       ? kInformation
                            : d.severity == Severity::kError ? kError
                                                             : kWarning},
               {"code", d.code},
               {"source", "xrun"},
-              {"message", is_bound ? message + "\nnote: an editor expands less than `xrun check` does" : message}};
+              {"message", d.at_bound ? message + "\nnote: an editor expands less than `xrun check` does" : message}};
     if (const std::string page = code_uri(d.code); !page.empty()) {
       json["codeDescription"] = {{"href", page}};
     }

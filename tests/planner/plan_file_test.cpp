@@ -9,6 +9,8 @@
 #include <string>
 
 #include "planner/program/plan_codec.h"
+#include "planner/report/diff.h"
+#include "planner/report/reason_text.h"
 #include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 #include "tests/support/golden.h"
@@ -17,6 +19,8 @@ namespace xrun::planner::testing {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr PlanTexts kTexts{choice_text, reason_text, settings_text, note_text};
 
 struct Made {
   Module training;
@@ -46,8 +50,9 @@ Made make_plan_to_store() {
   plan.isa = made.facts.isa;
   plan.predicted = {0.25, 256, 0.1, 0.05, 0.001};
   plan.samples = 5'179'510;
-  plan.why = {{"stages = 2", "because"}};
-  plan.alternatives = {{"stages = 1", 0.5, 1000, "slower", 1, 2, 4, 3}};
+  plan.why = {{.key = Reason::Key::kStages, .value = 2, .cause = Reason::Cause::kRival, .rival = Rival{.ratio = 0.1}}};
+  plan.alternatives = {
+      {.replicas = 2, .micro_batches = 4, .recomputed = 3, .step = 0.5, .memory = 1000, .ratio = 1, .idle = 0.25}};
   return made;
 }
 
@@ -86,7 +91,7 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(loaded->id, "12345678");
   EXPECT_EQ(loaded->options, made.plan.options);
   EXPECT_EQ(loaded->machine.memory, made.plan.machine.memory);
-  EXPECT_EQ(loaded->alternatives[0].note, "slower");
+  EXPECT_EQ(note_text(loaded->alternatives[0]), "100 % slower, idles 25 %");
   EXPECT_EQ(loaded->alternatives[0].replicas, 2);
   EXPECT_EQ(loaded->alternatives[0].micro_batches, 4);
   EXPECT_EQ(loaded->alternatives[0].recomputed, 3);
@@ -96,10 +101,91 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_TRUE(verify_program(loaded->inference, made.inference).ok());
 }
 
+TEST(PlanFile, KeepsTheValuesOfReasons) {
+  using Key = Reason::Key;
+  using Cause = Reason::Cause;
+  Made made = make_plan_to_store();
+  const Rival rival{.stages = 2,
+                    .micro_batches = 8,
+                    .verdict = Rival::Verdict::kNotCompared,
+                    .is_estimate = true,
+                    .step = 0.3,
+                    .memory = 700,
+                    .ratio = -0.125,
+                    .idle = 0.25};
+  const SmallerBlock block{
+      .batch = 64, .blocks = 1, .norm_rows = 32, .devices = 2, .used = 2, .faster = 0.43, .coupled = true};
+  const HeadState state{.bytes = 4096, .mapped = true, .active = 100, .is_subset = true, .kept = 50, .logits = 2048};
+  HeadState narrow = state;
+  narrow.states = RowFormat::kBf16;
+  made.plan.why = {{.key = Key::kStages, .value = 1, .cause = Cause::kRival, .rival = rival},
+                   {.key = Key::kReplicas, .value = 1, .cause = Cause::kPartials, .count = 4, .smaller_block = block},
+                   {.key = Key::kMicroBatches, .value = 1, .rows = 64},
+                   {.key = Key::kShards, .head = "id", .value = 3, .cause = Cause::kHeadState, .head_state = state},
+                   {.key = Key::kShards, .head = "b", .value = 3, .cause = Cause::kHeadState, .head_state = narrow},
+                   {.key = Key::kRecompute, .value = 3, .of = 10, .cause = Cause::kCheapestThatFits}};
+  const auto loaded = load_plan_bytes(plan_bytes(made.plan));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
+  std::vector<std::string> lines;
+  for (const Reason& reason : loaded->why) {
+    lines.push_back(choice_text(reason) + ": " + reason_text(reason));
+  }
+  const std::string logits = ", logits of 50 of the 100 active classes, 2.0 KiB, are kept for the backward pass";
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{
+                "stages = 1: two stages were not compared",
+                "replicas = 1: no other number divides the 4 partials of gradients (deterministic); 64 rows are one "
+                "block: `norm_rows=32` would use both devices, 43 % faster, with statistics of fewer rows",
+                "micro_batches = 1: 64 rows each", "shards id = 3: head state is 4.0 KiB in a file" + logits,
+                "shards b = 3: head state is 4.0 KiB in a file (rows in f32, states in bf16)" + logits,
+                "recompute = 3 of 10 layers: the cheapest that fits"}));
+  EXPECT_EQ(loaded->why[0].rival->step, rival.step);
+  EXPECT_EQ(loaded->why[0].rival->memory, rival.memory);
+  EXPECT_FALSE(loaded->why[3].head_state->states.has_value());
+}
+
+// Files of earlier versions have only the texts of reasons and of compared programs.
+TEST(PlanFile, AFileWithoutTheValuesOfReasonsKeepsItsTexts) {
+  Made made = make_plan_to_store();
+  made.plan.why = {{.stored = {"stages", "2", "asked for"}}, {.stored = {"shards id", "3", "head state is 4.6 KiB"}}};
+  made.plan.alternatives = {{.stages = 1, .step = 0.5, .stored = StoredAlternative{"stages = 1", "slower"}}};
+  const auto loaded = load_plan_bytes(plan_bytes(made.plan));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
+  EXPECT_EQ(choice_text(loaded->why[1]), "shards id = 3");
+  EXPECT_EQ(reason_text(loaded->why[1]), "head state is 4.6 KiB");
+  EXPECT_EQ(settings_text(loaded->alternatives[0]), "stages = 1");
+  EXPECT_EQ(note_text(loaded->alternatives[0]), "slower");
+  // A plan with values has the same rows, so that the two can be compared.
+  made.plan.why = {{.key = Reason::Key::kStages, .value = 2, .cause = Reason::Cause::kAskedFor},
+                   {.key = Reason::Key::kShards, .head = "id", .value = 3}};
+  EXPECT_TRUE(diff_plans(*loaded, made.plan).empty());
+}
+
+TEST(PlanFile, IllegalValuesOfReasonsAreRefused) {
+  const PlanTexts no_texts{[](const Reason&) { return std::string(); }, [](const Reason&) { return std::string(); },
+                           [](const Alternative&) { return std::string(); },
+                           [](const Alternative&) { return std::string(); }};
+  Plan plan = make_plan_to_store().plan;
+  const auto code_with = [&](const Reason& reason) {
+    plan.why = {reason};
+    return code_of(sign(encode_plan(plan, kPlanSchema, no_texts)));
+  };
+  using Key = Reason::Key;
+  EXPECT_EQ(code_with({.key = Key::kStages, .value = 1}), "");
+  EXPECT_EQ(code_with({.key = Key::kStages, .value = -1}), "XG0621");
+  EXPECT_EQ(code_with({.key = static_cast<Key>(99)}), "XG0621");
+  EXPECT_EQ(code_with({.key = Key::kStages, .cause = static_cast<Reason::Cause>(99)}), "XG0621");
+  EXPECT_EQ(code_with({.key = Key::kStages, .cause = Reason::Cause::kRival}), "XG0621") << "there is no rival";
+  EXPECT_EQ(code_with({.key = Key::kStages, .rival = Rival()}), "XG0621");
+  EXPECT_EQ(code_with({.key = Key::kShards, .cause = Reason::Cause::kHeadState}), "XG0621");
+}
+
 // The version of xrun is recorded; only the schema decides whether a plan can be read.
 TEST(PlanFile, APlanOfAnEarlierVersionLoads) {
   const Made made = make_plan_to_store();
-  std::vector<std::byte> bytes = encode_plan(made.plan, kPlanSchema);
+  std::vector<std::byte> bytes = encode_plan(made.plan, kPlanSchema, kTexts);
   const auto written = decode_plan(bytes, kPlanSchema, "now.xplan");
   ASSERT_TRUE(written.ok()) << written.error().message;
   const std::string now = written->xrun_version;
@@ -136,7 +222,7 @@ TEST(PlanFile, EveryFlippedBitIsRefused) {
 
 TEST(PlanFile, SignedGarbageIsRefusedOrSound) {
   const Made made = make_plan_to_store();
-  const std::vector<std::byte> good = encode_plan(made.plan, kPlanSchema);
+  const std::vector<std::byte> good = encode_plan(made.plan, kPlanSchema, kTexts);
   std::mt19937_64 random(20260101);
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -157,11 +243,11 @@ TEST(PlanFile, SignedGarbageIsRefusedOrSound) {
 
 TEST(PlanFile, OtherSchemasAreNamed) {
   const Plan plan = make_plan_to_store().plan;
-  const auto newer = load_plan_bytes(sign(encode_plan(plan, kPlanSchema + 1)), "big.xplan");
+  const auto newer = load_plan_bytes(sign(encode_plan(plan, kPlanSchema + 1, kTexts)), "big.xplan");
   ASSERT_FALSE(newer.ok());
   EXPECT_EQ(newer.error().code, "XG0624");
   EXPECT_NE(newer.error().message.find("newer than"), std::string::npos) << newer.error().message;
-  const auto older = load_plan_bytes(sign(encode_plan(plan, kPlanSchema - 1)), "big.xplan");
+  const auto older = load_plan_bytes(sign(encode_plan(plan, kPlanSchema - 1, kTexts)), "big.xplan");
   ASSERT_FALSE(older.ok());
   EXPECT_NE(older.error().message.find("older than"), std::string::npos) << older.error().message;
 }

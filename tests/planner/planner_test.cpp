@@ -6,6 +6,7 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/random.h"
+#include "planner/report/reason_text.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
 #include "tests/support/optimizers.h"
@@ -66,12 +67,18 @@ TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
   options.norm_rows = 64;
   const auto made = plan(make_module(options), machine_of(2));
   ASSERT_TRUE(made.ok()) << made.error().message;
-  const auto also = std::find_if(made->alternatives.begin(), made->alternatives.end(),
-                                 [](const Alternative& one) { return one.text.starts_with("stages = 2"); });
+  const auto also = std::ranges::find(made->alternatives, 2, &Alternative::stages);
   ASSERT_NE(also, made->alternatives.end());
-  const std::string slower = also->note.substr(0, also->note.find(" slower"));
-  EXPECT_NE(made->why[0].text.find(": " + slower + " slower"), std::string::npos)
-      << made->why[0].text << " beside " << also->note;
+  const Reason& stages = made->why[0];
+  ASSERT_EQ(stages.key, Reason::Key::kStages);
+  ASSERT_EQ(stages.cause, Reason::Cause::kRival);
+  EXPECT_EQ(stages.rival->verdict, Rival::Verdict::kSlower);
+  EXPECT_FALSE(stages.rival->is_estimate);
+  EXPECT_EQ(stages.rival->micro_batches, also->micro_batches);
+  EXPECT_EQ(stages.rival->step, also->step);
+  EXPECT_EQ(stages.rival->memory, also->memory);
+  EXPECT_EQ(stages.rival->ratio, also->ratio);
+  EXPECT_EQ(stages.rival->idle, also->idle);
 }
 
 TEST(Planner, ModelsThatWouldTakeTooLongAreRefused) {
@@ -115,9 +122,9 @@ TEST(Planner, NothingIsSaidNotToFitWhereMemoryHasNoLimit) {
         const auto made = plan(module, crowded);
         ASSERT_TRUE(made.ok()) << made.error().message;
         for (const Reason& reason : made->why) {
-          EXPECT_EQ(reason.text.find("not fit"), std::string::npos)
-              << devices << " devices, batch " << batch << ", width " << width << ": " << reason.choice << "  "
-              << reason.text;
+          EXPECT_FALSE(reason.rival && reason.rival->verdict == Rival::Verdict::kDoesNotFit)
+              << devices << " devices, batch " << batch << ", width " << width << ": " << choice_text(reason) << "  "
+              << reason_text(reason);
         }
       }
     }
@@ -129,14 +136,18 @@ TEST(Planner, ChoicesExcludedByHintsAreNotBlamedOnTheModel) {
   module.schedule.replicas = Hint<int64_t>{2, {}};
   auto made = plan(module, machine_of(2));
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_EQ(made->why[0].choice + ": " + made->why[0].text, "stages = 1: 2 replicas take the devices");
+  EXPECT_EQ(made->why[0].cause, Reason::Cause::kReplicasOnAll);
+  EXPECT_EQ(made->why[0].count, 2);
+  EXPECT_EQ(choice_text(made->why[0]) + ": " + reason_text(made->why[0]), "stages = 1: 2 replicas take the devices");
 
   module.schedule = {};
   module.schedule.stages = Hint<int64_t>{1, {}};
   module.schedule.micro_batches = Hint<int64_t>{1, {}};
   made = plan(module, machine_of(2));
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_EQ(made->why[1].choice + ": " + made->why[1].text,
+  EXPECT_EQ(made->why[1].cause, Reason::Cause::kMicroBatches);
+  EXPECT_EQ(made->why[1].count, 1);
+  EXPECT_EQ(choice_text(made->why[1]) + ": " + reason_text(made->why[1]),
             "replicas = 1: no other number divides the 1 micro-batch asked for");
 
   module.schedule = {};
@@ -145,7 +156,8 @@ TEST(Planner, ChoicesExcludedByHintsAreNotBlamedOnTheModel) {
   }
   made = plan(module, machine_of(2));
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_EQ(made->why[0].choice + ": " + made->why[0].text, "stages = 1: the pins leave no other cuts");
+  EXPECT_EQ(made->why[0].cause, Reason::Cause::kPins);
+  EXPECT_EQ(choice_text(made->why[0]) + ": " + reason_text(made->why[0]), "stages = 1: the pins leave no other cuts");
 
   module.schedule = {};
   module.train.deterministic = true;
@@ -153,7 +165,9 @@ TEST(Planner, ChoicesExcludedByHintsAreNotBlamedOnTheModel) {
   module.schedule.stages = Hint<int64_t>{1, {}};
   made = plan(module, machine_of(3));
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_EQ(made->why[1].choice + ": " + made->why[1].text,
+  EXPECT_EQ(made->why[1].cause, Reason::Cause::kPartials);
+  EXPECT_EQ(made->why[1].count, 4);
+  EXPECT_EQ(choice_text(made->why[1]) + ": " + reason_text(made->why[1]),
             "replicas = 1: no other number divides the 4 partials of gradients (deterministic)");
 }
 

@@ -23,27 +23,32 @@ bool Evaluator::spend(Span at) {
   return (++steps_ <= options_.max_steps && work_.size() <= options_.max_nodes) || refuse_growth(at);
 }
 
-bool Evaluator::refuse_growth(Span at) {
+bool Evaluator::refuse_at_bound(Diagnostic diagnostic) {
   exhausted_ = true;
-  refuse("XG0216", at,
-         {"this expands to more than {} operators, tensors and parameters, or {} steps of evaluation",
-          options_.max_nodes, options_.max_steps},
-         "the bound is reached here",
-         {"look for a `repeat` count that is too large, or for blocks that call one another twice"});
+  diagnostic.at_bound = true;
+  report(std::move(diagnostic));
   return false;
 }
 
+bool Evaluator::refuse_growth(Span at) {
+  return refuse_at_bound(
+      fault("XG0216", at,
+            {"this expands to more than {} operators, tensors and parameters, or {} steps of evaluation",
+             options_.max_nodes, options_.max_steps},
+            "the bound is reached here",
+            {"look for a `repeat` count that is too large, or for blocks that call one another twice"}));
+}
+
 bool Evaluator::refuse_size(double nodes, double steps, std::string_view name, Span at) {
-  exhausted_ = true;
   const auto most = static_cast<double>(options_.max_nodes);
   const std::string found = nodes > most
                                 ? fmt::format("{} operators, tensors and parameters or more: the limit is {}",
                                               count_text(nodes), count_text(most))
                                 : fmt::format("{} steps of evaluation or more: the limit is {}", count_text(steps),
                                               count_text(static_cast<double>(options_.max_steps)));
-  refuse("XG0216", at, {"with `{}` this text expands to {}", name, found}, "this would pass the limit",
-         {"look for a `repeat` count that is too large, or for blocks and functions that call others twice"});
-  return false;
+  return refuse_at_bound(
+      fault("XG0216", at, {"with `{}` this text expands to {}", name, found}, "this would pass the limit",
+            {"look for a `repeat` count that is too large, or for blocks and functions that call others twice"}));
 }
 
 bool Evaluator::has_room_for(const DeclRef& ref, Span at, bool alone) {

@@ -20,6 +20,7 @@ TEST(Limits, ExpansionsThatDoubleThemselvesEnd) {
   text += "model m {\n  input x: f32[N, 8]\n  y = x -> b40\n  output y\n}\n";
   const Checked checked(text, {.max_nodes = 10'000, .max_steps = 100'000});
   EXPECT_THAT(checked.codes(), ElementsAre("XG0216"));
+  EXPECT_TRUE(checked.diagnostics.all()[0].at_bound);
 }
 
 // Names grow with the depth of the blocks, and so does the memory of a graph with such names.

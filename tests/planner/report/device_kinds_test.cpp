@@ -29,14 +29,14 @@ Planned make(const Module& module, int devices) {
 
 int64_t lines_of(const std::string& text) { return std::ranges::count(text, '\n'); }
 
-DeviceSummary device(int number, const std::string& what, Bytes arena, int threads = 1) {
-  return {.device = number, .what = what, .threads = threads, .arena = arena};
+DeviceSummary device(int number, std::vector<int32_t> heads, Bytes arena, int threads = 1) {
+  return {.device = number, .heads = std::move(heads), .threads = threads, .arena = arena};
 }
 
 TEST(DeviceKinds, DevicesOfOneKindAreFoldedAndFewAreNot) {
-  std::vector<DeviceSummary> devices{device(kHost, "batches of the loader", 1)};
+  std::vector<DeviceSummary> devices{device(kHost, {}, 1)};
   for (int d = 0; d < 40; ++d) {
-    devices.push_back(device(d, d % 4 == 0 ? "" : "id " + std::to_string(d) + "..10 000", 100 + d % 3));
+    devices.push_back(device(d, d % 4 == 0 ? std::vector<int32_t>() : std::vector<int32_t>{0}, 100 + d % 3));
   }
   const std::vector<DeviceKind> kinds = device_kinds(devices);
   ASSERT_EQ(kinds.size(), 3u);

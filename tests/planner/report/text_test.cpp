@@ -1,3 +1,5 @@
+#include "planner/report/text.h"
+
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,7 +15,6 @@
 #include "planner/report/json.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
-#include "planner/report/text.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
 
@@ -219,10 +220,11 @@ TEST(Report, StringsOfAPlanForgeNoLines) {
   plan.options = {{hostile, hostile}};
   plan.sources = {{hostile, hostile}};
   for (Reason& reason : plan.why) {
-    reason = {hostile, hostile};
+    reason = {.stored = {hostile, hostile, hostile}};
   }
+  plan.why.push_back({.key = Reason::Key::kShards, .head = hostile});
   for (Alternative& other : plan.alternatives) {
-    other.text = other.note = hostile;
+    other.stored = StoredAlternative{hostile, hostile};
   }
   std::string all = report_text(plan, planned.module) + report_diff(planned.plan, plan) + report_diff(plan, plan) +
                     report_gantt(plan, 80);
@@ -293,7 +295,7 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
   after.sources = {{"m.xgraph", "aabbccddee"}};
   after.training.arenas.back().bytes = 3 * kMiB;
   for (Reason& reason : after.why) {
-    reason.choice = reason.choice.starts_with("micro_batches = ") ? "micro_batches = 77" : reason.choice;
+    reason.value = reason.key == Reason::Key::kMicroBatches ? 77 : reason.value;
   }
   std::vector<std::string> rows;
   for (const PlanChange& change : diff_plans(before, after)) {

@@ -8,6 +8,7 @@
 #include "planner/planner.h"
 #include "planner/report/classes.h"
 #include "planner/report/json.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/text.h"
 #include "planner/search/head_choices.h"
 #include "tests/planner/test_graphs.h"
@@ -175,7 +176,7 @@ TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
   const Subject lamb(module);
   const auto has_fp8 = [](const Subject& subject) {
     const ClassFits fits = subject.fit([] { return false; }).value();
-    return std::ranges::any_of(fits.choices, [](const ClassFit& fit) { return fit.rows.starts_with("fp8"); });
+    return std::ranges::any_of(fits.choices, [](const ClassFit& fit) { return fit.choice.weights == RowFormat::kFp8; });
   };
   EXPECT_TRUE(has_fp8(momentum));
   EXPECT_FALSE(has_fp8(adam));
@@ -220,10 +221,13 @@ TEST(HeadChoices, ThePageOfAPlanHasTheirCosts) {
     EXPECT_DOUBLE_EQ(plan.costs[0].step, plan.predicted.step);
     // Both passes read the rows. One of them also writes the rows, and reads and writes the momentum.
     EXPECT_GE(plan.costs[0].moved, classes * 32 * 4 * 5);
-    EXPECT_EQ(plan.costs[1].text, "sample 10 %, f32, states f32");
+    EXPECT_EQ(plan.costs[1].choice.active.kind, ActiveSpec::kSample);
+    EXPECT_EQ(plan.costs[1].choice.active.amount, 0.1);
+    EXPECT_EQ(head_choice_text(plan.costs[1]), "sample 10 %, f32, states f32");
     EXPECT_LT(plan.costs[1].step, plan.costs[0].step);
     EXPECT_LT(plan.costs[1].moved, plan.costs[0].moved / 5);
-    EXPECT_EQ(plan.costs[3].text, "all, bf16, states bf16");
+    EXPECT_EQ(plan.costs[3].choice.weights, RowFormat::kBf16);
+    EXPECT_EQ(head_choice_text(plan.costs[3]), "all, bf16, states bf16");
     EXPECT_THAT(page, HasSubstr("rows moved"));
     EXPECT_THAT(page, HasSubstr("chosen"));
     EXPECT_EQ(document["head_choices"]["head"], "id");

@@ -1,10 +1,12 @@
 // Every hint of a schedule changes the plan, or is rejected if it cannot be satisfied.
+#include "planner/search/space.h"
+
 #include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
 
 #include "planner/planner.h"
-#include "planner/search/space.h"
+#include "planner/report/reason_text.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -49,7 +51,8 @@ Bytes largest_device(const Program& program) {
 // If a batch has one row block on two devices, the plan proposes a smaller row block with its gain, unless a hint asks
 // for the choice.
 TEST(Hints, ARowBlockThatLeavesDevicesIdleIsReported) {
-  const auto reasons = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
+  // Returns the proposals of a plan. They must be reasons of replicas and micro-batches.
+  const auto proposals = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
     Module module = make_module(options);
     set(module.schedule);
     const Module training = prepare_training(module);
@@ -61,16 +64,12 @@ TEST(Hints, ARowBlockThatLeavesDevicesIdleIsReported) {
     const Status said = explain_idle_devices(*made, training, inference, facts, inference_facts,
                                              [](const Module& other, bool) { return Result(make_facts(other)); });
     EXPECT_TRUE(said.ok()) << said.error().message;
-    std::string text;
+    std::vector<Reason> found;
     for (const Reason& reason : made->why) {
-      text += reason.choice + ": " + reason.text + "\n";
-    }
-    return text;
-  };
-  const auto count = [](const std::string& text, const std::string& part) {
-    int found = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-      ++found;
+      if (reason.smaller_block) {
+        EXPECT_TRUE(reason.key == Reason::Key::kReplicas || reason.key == Reason::Key::kMicroBatches);
+        found.push_back(reason);
+      }
     }
     return found;
   };
@@ -81,20 +80,37 @@ TEST(Hints, ARowBlockThatLeavesDevicesIdleIsReported) {
     }
   };
   const ModelOptions one{.layers = 1, .input = 256, .width = 512, .batch = 64, .norm_rows = 64};
-  const std::string text = reasons(one, one_stage);
-  EXPECT_EQ(count(text, "; 64 rows are one block: `norm_rows=32` would use both devices, "), 2) << text;
-  EXPECT_EQ(count(text, "% faster, with statistics of fewer rows"), 2) << text;
+  const std::vector<Reason> found = proposals(one, one_stage);
+  ASSERT_EQ(found.size(), 2U);
+  for (const Reason& reason : found) {
+    const SmallerBlock& block = *reason.smaller_block;
+    EXPECT_EQ(block.batch, 64);
+    EXPECT_EQ(block.blocks, 1);
+    EXPECT_EQ(block.norm_rows, 32);
+    EXPECT_EQ(block.devices, 2);
+    EXPECT_EQ(block.used, 2);
+    EXPECT_TRUE(block.idle);
+    EXPECT_TRUE(block.coupled);
+    EXPECT_GT(block.faster, 0.01);
+    const std::string text = reason_text(reason);
+    EXPECT_NE(text.find("; 64 rows are one block: `norm_rows=32` would use both devices, "), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with(" % faster, with statistics of fewer rows")) << text;
+  }
   const ModelOptions deep{.layers = 4, .input = 256, .width = 512, .batch = 64, .norm_rows = 64};
-  const std::string stages = reasons(deep, nothing);
-  EXPECT_EQ(count(stages, "; 64 rows are one block: `norm_rows=32` would be "), 2)
-      << "two stages use both devices, one after the other: " << stages;
+  const std::vector<Reason> stages = proposals(deep, nothing);
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_FALSE(stages[0].smaller_block->idle) << "two stages use both devices, one after the other";
+  EXPECT_NE(reason_text(stages[0]).find("; 64 rows are one block: `norm_rows=32` would be "), std::string::npos);
   ModelOptions without = one;
   without.norm = false;
-  EXPECT_EQ(count(reasons(without, one_stage), "% faster\n"), 2);
+  const std::vector<Reason> uncoupled = proposals(without, one_stage);
+  ASSERT_EQ(uncoupled.size(), 2U);
+  EXPECT_FALSE(uncoupled[0].smaller_block->coupled);
+  EXPECT_TRUE(reason_text(uncoupled[0]).ends_with(" % faster"));
   ModelOptions enough = one;
   enough.norm_rows = 32;
-  EXPECT_EQ(count(reasons(enough, one_stage), "rows are"), 0);
-  EXPECT_EQ(count(reasons(one, [](ScheduleSpec& s) { s.replicas = {{1, {}}}; }), "rows are"), 0) << "was asked for";
+  EXPECT_TRUE(proposals(enough, one_stage).empty());
+  EXPECT_TRUE(proposals(one, [](ScheduleSpec& s) { s.replicas = {{1, {}}}; }).empty()) << "was asked for";
 }
 
 TEST(Hints, EachOfThemChangesThePlan) {

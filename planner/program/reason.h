@@ -1,0 +1,99 @@
+// Reasons: why a plan has its settings, as values. planner/report/reason_text.h makes their texts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "graph/base/units.h"
+#include "graph/settings/head_def.h"
+
+namespace xrun::planner {
+
+// A setting that was compared with the plan's: the fastest of those that make one decision differently.
+struct Rival {
+  enum class Verdict : uint8_t { kSlower, kNoFaster, kDoesNotFit, kNotCompared };
+
+  int stages = 1;
+  int replicas = 1;
+  int micro_batches = 1;
+  Verdict verdict = Verdict::kSlower;
+  bool is_estimate = false;  // no program was made, so time and memory are estimates
+  Seconds step = 0;
+  Bytes memory = 0;  // of the largest device; an estimate: of the largest stage
+  double ratio = 0;  // time of a step divided by the time of the plan's step, minus 1; both programs or both estimates
+  double idle = 0;   // fraction of a step in which devices are idle
+};
+
+// The state of a head: class rows, optimizer states, and the logits that exist at one time.
+struct HeadState {
+  Bytes bytes = 0;      // of rows and optimizer states
+  bool mapped = false;  // they are in a file
+  RowFormat weights = RowFormat::kF32;
+  std::optional<RowFormat> states;  // nullopt: no optimizer states
+  int64_t active = 0;               // classes for which a step has logits
+  bool is_subset = false;           // the active classes are not all classes
+  int64_t kept = 0;                 // classes whose logits are kept for the backward pass
+  Bytes logits = 0;                 // of the kept logits or, if none are kept, of all logits of a step
+};
+
+// A proposal for a smaller row block, with which more devices would have work.
+struct SmallerBlock {
+  int64_t batch = 0;   // rows of the batch
+  int64_t blocks = 1;  // row blocks of the batch in the plan
+  int64_t norm_rows = 0;
+  int devices = 1;
+  int used = 1;          // devices in use with the smaller block
+  bool idle = true;      // whether the plan has idle devices
+  double faster = 0;     // fraction of a step
+  bool coupled = false;  // the statistics of a batch norm would be those of fewer rows
+};
+
+// The texts of a reason in a plan file that has no values.
+struct StoredReason {
+  std::string key;
+  std::string value;
+  std::string text;
+};
+
+// The texts of a compared program in a plan file that has no values for them.
+struct StoredAlternative {
+  std::string settings;
+  std::string note;
+};
+
+// A decision of the search and its reason; reports print it as one line of "why".
+struct Reason {
+  enum class Key : uint8_t { kStored, kStages, kReplicas, kMicroBatches, kShards, kRecompute };
+  // Plan files store positions in this list and in the other enumerations, so new values are added at the end.
+  enum class Cause : uint8_t {
+    kNothingElse,       // no other value was compared
+    kAskedFor,          // a hint of the text decides
+    kOneDevice,         // there is only one device
+    kRival,             // `rival` is not better
+    kReplicasOnAll,     // `count` replicas, a hint, leave no devices for other stages
+    kStagesOnAll,       // the stages leave no devices for more replicas
+    kPins,              // the pins leave no other cuts
+    kNoOtherCuts,       // the layers cannot be cut otherwise
+    kMicroBatches,      // no other number divides the `count` micro-batches, a hint
+    kPartials,          // no other number divides the `count` partials of gradients
+    kRowBlocks,         // no other number divides row blocks and devices
+    kHeadState,         // `head_state`
+    kActivationsFit,    // nothing needs to be computed again
+    kCheapestThatFits,  // the activations fit only if some are computed again
+  };
+
+  Key key = Key::kStored;
+  std::string head = {};  // name of the head, for kShards
+  int64_t value = 0;      // the number that was chosen; for kRecompute the number of layers
+  int64_t of = 0;         // for kRecompute the number of all layers
+  int64_t rows = 0;       // for kMicroBatches the rows of each
+  Cause cause = Cause::kNothingElse;
+  int64_t count = 0;  // a number that the cause refers to
+  std::optional<Rival> rival = {};
+  std::optional<HeadState> head_state = {};
+  std::optional<SmallerBlock> smaller_block = {};
+  StoredReason stored = {};  // for kStored
+};
+
+}  // namespace xrun::planner
