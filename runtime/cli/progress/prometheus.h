@@ -6,7 +6,8 @@
 #include <string>
 
 #include "graph/base/result.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/run_events.h"
+#include "runtime/train/events/step_events.h"
 
 namespace xrun::cli {
 

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <variant>
 
+#include "graph/base/overloaded.h"
 #include "runtime/formats/event_file.h"
 
 namespace xrun::cli {
@@ -72,13 +74,15 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
 
 void LoggedProgress::open(Output& output) {
   if (const std::string cause = output.file.open(output.path); !cause.empty()) {
-    shown_->on_warn({"XG0817", output.path + " cannot be opened: " + cause + "; the run continues without this log"});
+    shown_->on(runtime::WarnEvent{
+        "XG0817", output.path + " cannot be opened: " + cause + "; the run continues without this log"});
   }
 }
 
 void LoggedProgress::write(Output& output, std::string_view text) {
   if (const std::string cause = output.file.append(text); !cause.empty()) {
-    shown_->on_warn({"XG0817", output.path + " cannot be written: " + cause + "; the run continues without this log"});
+    shown_->on(runtime::WarnEvent{
+        "XG0817", output.path + " cannot be written: " + cause + "; the run continues without this log"});
   }
 }
 
@@ -88,13 +92,72 @@ void LoggedProgress::write_scalars(int64_t step, const std::vector<std::pair<std
   }
 }
 
-void LoggedProgress::on_start(const runtime::StartEvent& event) {
+bool LoggedProgress::wants_step(bool due) {
+  shows_step_ = shown_->wants_step(due);
+  return shows_step_ || log_.wants_step(due);
+}
+
+void LoggedProgress::on(const runtime::Event& event) {
+  if (std::holds_alternative<runtime::WorkEvent>(event) || std::holds_alternative<runtime::InterruptEvent>(event)) {
+    shown_->on(event);  // not logged
+    return;
+  }
   const std::lock_guard lock(mutex_);
-  shown_->on_start(event);
+  const auto* const step = std::get_if<runtime::StepEvent>(&event);
+  if (step == nullptr || shows_step_) {
+    shown_->on(event);
+  }
+  if (step != nullptr && !step->due) {
+    return;
+  }
+  if (std::holds_alternative<runtime::StartEvent>(event)) {
+    open_log();
+  }
+  log_.on(event);
+  publish(event);
+}
+
+// Opens the log and writes the events before the start.
+void LoggedProgress::open_log() {
   started_ = true;
   open(log_file_);
   write(log_file_, std::exchange(early_, ""));
-  log_.on_start(event);
+}
+
+void LoggedProgress::listen(const runtime::StartEvent& event) {
+  auto prometheus = Prometheus::listen(address_);
+  if (!prometheus.ok()) {
+    const runtime::WarnEvent warning{prometheus.error().code,
+                                     prometheus.error().message + "; the run continues without them"};
+    shown_->on(warning);
+    log_.on(warning);
+    return;
+  }
+  prometheus_ = std::move(prometheus).value();
+  prometheus_->start(event);
+  for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
+    prometheus_->warned(warning);
+  }
+}
+
+// Passes the figures of an event to Prometheus and TensorBoard.
+void LoggedProgress::publish(const runtime::Event& event) {
+  const auto publish_each = Overloaded{
+      [this](const runtime::StartEvent& e) { publish_start(e); },
+      [this](const runtime::StepEvent& e) { publish_step(e.report); },
+      [this](const runtime::EvalEvent& e) { publish_evaluation(e); },
+      [this](const runtime::CheckpointEvent& e) {
+        if (prometheus_ != nullptr) {
+          prometheus_->saved(e);
+        }
+      },
+      [this](const runtime::WarnEvent& e) { publish_warning(e); },
+      [](const auto&) {},
+  };
+  std::visit(publish_each, event);
+}
+
+void LoggedProgress::publish_start(const runtime::StartEvent& event) {
   if (!address_.empty()) {
     listen(event);
   }
@@ -105,54 +168,7 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
   }
 }
 
-void LoggedProgress::listen(const runtime::StartEvent& event) {
-  auto prometheus = Prometheus::listen(address_);
-  if (!prometheus.ok()) {
-    const runtime::WarnEvent warning{prometheus.error().code,
-                                     prometheus.error().message + "; the run continues without them"};
-    shown_->on_warn(warning);
-    log_.on_warn(warning);
-    return;
-  }
-  prometheus_ = std::move(prometheus).value();
-  prometheus_->start(event);
-  for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
-    prometheus_->warned(warning);
-  }
-}
-
-void LoggedProgress::on_plan(const runtime::PlanEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_plan(event);
-  log_.on_plan(event);
-}
-
-void LoggedProgress::on_resume(int64_t step, const std::string& path) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_resume(step, path);
-  log_.on_resume(step, path);
-}
-
-void LoggedProgress::on_note(const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_note(message);
-  log_.on_note(message);
-}
-
-bool LoggedProgress::wants_step(bool due) {
-  shows_step_ = shown_->wants_step(due);
-  return shows_step_ || log_.wants_step(due);
-}
-
-void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
-  const std::lock_guard lock(mutex_);
-  if (shows_step_) {
-    shown_->on_step(step, due);
-  }
-  if (!due) {
-    return;
-  }
-  log_.on_step(step, due);
+void LoggedProgress::publish_step(const runtime::StepReport& step) {
   if (prometheus_ != nullptr) {
     prometheus_->step(step);
   }
@@ -164,10 +180,7 @@ void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
   write_scalars(step.step, numbers);
 }
 
-void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_eval(event);
-  log_.on_eval(event);
+void LoggedProgress::publish_evaluation(const runtime::EvalEvent& event) {
   if (prometheus_ != nullptr) {
     prometheus_->evaluated(event);
   }
@@ -178,54 +191,12 @@ void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
   write_scalars(event.step, numbers);
 }
 
-void LoggedProgress::on_graph(const runtime::GraphEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_graph(event);
-  log_.on_graph(event);
-}
-
-void LoggedProgress::on_checkpoint(const runtime::CheckpointEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_checkpoint(event);
-  log_.on_checkpoint(event);
-  if (prometheus_ != nullptr) {
-    prometheus_->saved(event);
-  }
-}
-
-void LoggedProgress::on_copy(const runtime::CopyEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_copy(event);
-  log_.on_copy(event);
-}
-
-void LoggedProgress::on_profile(const runtime::ProfileEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_profile(event);
-  log_.on_profile(event);
-}
-
-void LoggedProgress::on_warn(const runtime::WarnEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_warn(event);
-  log_.on_warn(event);
+void LoggedProgress::publish_warning(const runtime::WarnEvent& event) {
   if (prometheus_ != nullptr) {
     prometheus_->warned(event);
   } else if (!address_.empty() && !started_) {
     early_warnings_.push_back(event);
   }
-}
-
-void LoggedProgress::on_stop(const runtime::StopEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_stop(event);
-  log_.on_stop(event);
-}
-
-void LoggedProgress::on_end(const runtime::EndEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_end(event);
-  log_.on_end(event);
 }
 
 }  // namespace xrun::cli
