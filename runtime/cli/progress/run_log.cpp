@@ -14,6 +14,29 @@
 #include "runtime/formats/event_file.h"
 
 namespace xrun::cli {
+namespace {
+
+using Numbers = std::vector<std::pair<std::string, double>>;
+
+Numbers numbers_of(const runtime::StepReport& step) {
+  Numbers numbers{
+      {"train/loss", step.line.loss}, {"train/lr", step.lr}, {"train/samples_per_s", step.line.samples_per_second}};
+  for (const auto& [name, value] : step.line.metrics) {
+    numbers.emplace_back("train/" + name, value);
+  }
+  return numbers;
+}
+
+Numbers numbers_of(const runtime::EvalEvent& event) {
+  Numbers numbers;
+  for (const runtime::Measured& one : event.metrics) {
+    numbers.emplace_back("eval/" + one.key, one.value);
+  }
+  return numbers;
+}
+
+}  // namespace
+
 LogFile::~LogFile() {
   if (file_ >= 0) {
     ::close(file_);
@@ -86,12 +109,6 @@ void LoggedProgress::write(Output& output, std::string_view text) {
   }
 }
 
-void LoggedProgress::write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers) {
-  if (!event_file_.path.empty()) {
-    write(event_file_, runtime::scalar_event(unix_time(), step, numbers));
-  }
-}
-
 bool LoggedProgress::wants_step(bool due) {
   shows_step_ = shown_->wants_step(due);
   return shows_step_ || log_.wants_step(due);
@@ -110,11 +127,23 @@ void LoggedProgress::on(const runtime::Event& event) {
   if (step != nullptr && !step->due) {
     return;
   }
-  if (std::holds_alternative<runtime::StartEvent>(event)) {
+  const bool starts = std::holds_alternative<runtime::StartEvent>(event);
+  if (starts) {
     open_log();
   }
   log_.on(event);
-  publish(event);
+  if (starts && !address_.empty()) {
+    listen();
+  }
+  if (prometheus_ != nullptr) {
+    prometheus_->on(event);
+  } else if (const auto* const warning = std::get_if<runtime::WarnEvent>(&event);
+             warning != nullptr && !address_.empty() && !started_) {
+    early_warnings_.push_back(*warning);
+  }
+  if (!event_file_.path.empty()) {
+    write_event_file(event);
+  }
 }
 
 // Opens the log and writes the events before the start.
@@ -124,7 +153,7 @@ void LoggedProgress::open_log() {
   write(log_file_, std::exchange(early_, ""));
 }
 
-void LoggedProgress::listen(const runtime::StartEvent& event) {
+void LoggedProgress::listen() {
   auto prometheus = Prometheus::listen(address_);
   if (!prometheus.ok()) {
     const runtime::WarnEvent warning{prometheus.error().code,
@@ -134,69 +163,27 @@ void LoggedProgress::listen(const runtime::StartEvent& event) {
     return;
   }
   prometheus_ = std::move(prometheus).value();
-  prometheus_->start(event);
   for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
-    prometheus_->warned(warning);
+    prometheus_->on(warning);
   }
 }
 
-// Passes the figures of an event to Prometheus and TensorBoard.
-void LoggedProgress::publish(const runtime::Event& event) {
-  const auto publish_each = Overloaded{
-      [this](const runtime::StartEvent& e) { publish_start(e); },
-      [this](const runtime::StepEvent& e) { publish_step(e.report); },
-      [this](const runtime::EvalEvent& e) { publish_evaluation(e); },
-      [this](const runtime::CheckpointEvent& e) {
-        if (prometheus_ != nullptr) {
-          prometheus_->saved(e);
-        }
+void LoggedProgress::write_event_file(const runtime::Event& event) {
+  const auto write_each = Overloaded{
+      [this](const runtime::StartEvent& e) {
+        open(event_file_);
+        write(event_file_, runtime::first_event(unix_time()));
+        write(event_file_, runtime::start_event(unix_time(), e.first_step + 1));
       },
-      [this](const runtime::WarnEvent& e) { publish_warning(e); },
+      [this](const runtime::StepEvent& e) {
+        write(event_file_, runtime::scalar_event(unix_time(), e.report.step, numbers_of(e.report)));
+      },
+      [this](const runtime::EvalEvent& e) {
+        write(event_file_, runtime::scalar_event(unix_time(), e.step, numbers_of(e)));
+      },
       [](const auto&) {},
   };
-  std::visit(publish_each, event);
-}
-
-void LoggedProgress::publish_start(const runtime::StartEvent& event) {
-  if (!address_.empty()) {
-    listen(event);
-  }
-  if (!event_file_.path.empty()) {
-    open(event_file_);
-    write(event_file_, runtime::first_event(unix_time()));
-    write(event_file_, runtime::start_event(unix_time(), event.first_step + 1));
-  }
-}
-
-void LoggedProgress::publish_step(const runtime::StepReport& step) {
-  if (prometheus_ != nullptr) {
-    prometheus_->step(step);
-  }
-  std::vector<std::pair<std::string, double>> numbers{
-      {"train/loss", step.line.loss}, {"train/lr", step.lr}, {"train/samples_per_s", step.line.samples_per_second}};
-  for (const auto& [name, value] : step.line.metrics) {
-    numbers.emplace_back("train/" + name, value);
-  }
-  write_scalars(step.step, numbers);
-}
-
-void LoggedProgress::publish_evaluation(const runtime::EvalEvent& event) {
-  if (prometheus_ != nullptr) {
-    prometheus_->evaluated(event);
-  }
-  std::vector<std::pair<std::string, double>> numbers;
-  for (const runtime::Measured& one : event.metrics) {
-    numbers.emplace_back("eval/" + one.key, one.value);
-  }
-  write_scalars(event.step, numbers);
-}
-
-void LoggedProgress::publish_warning(const runtime::WarnEvent& event) {
-  if (prometheus_ != nullptr) {
-    prometheus_->warned(event);
-  } else if (!address_.empty() && !started_) {
-    early_warnings_.push_back(event);
-  }
+  std::visit(write_each, event);
 }
 
 }  // namespace xrun::cli

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runtime/cli/progress/json_progress.h"
@@ -56,15 +55,10 @@ class LoggedProgress : public runtime::EventSink {
     LogFile file;
   };
   void open(Output& output);
-  void open_log();
-  void listen(const runtime::StartEvent& event);
-  void publish(const runtime::Event& event);
-  void publish_start(const runtime::StartEvent& event);
-  void publish_step(const runtime::StepReport& step);
-  void publish_evaluation(const runtime::EvalEvent& event);
-  void publish_warning(const runtime::WarnEvent& event);
   void write(Output& output, std::string_view text);
-  void write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers);
+  void open_log();
+  void listen();
+  void write_event_file(const runtime::Event& event);
 
   std::mutex mutex_;  // held while an event is shown and logged
   std::unique_ptr<runtime::EventSink> shown_;
