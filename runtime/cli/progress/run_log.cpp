@@ -116,7 +116,7 @@ bool LoggedProgress::wants_step(bool due) {
 
 void LoggedProgress::on(const runtime::Event& event) {
   if (std::holds_alternative<runtime::WorkEvent>(event) || std::holds_alternative<runtime::InterruptEvent>(event)) {
-    shown_->on(event);  // not logged
+    shown_->on(event);  // not logged, so it does not wait until another event is logged
     return;
   }
   const std::lock_guard lock(mutex_);
