@@ -5,7 +5,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/store.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/run_events.h"
 #include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {

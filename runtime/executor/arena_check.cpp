@@ -169,7 +169,7 @@ void ArenaCheck::leave(BufferId id) {
 
 // A use of a buffer ends when all events that keep it in use have happened: a written buffer has been received, a
 // read one has been released.
-Status ArenaCheck::end(const Instruction& instruction, Event event) {
+Status ArenaCheck::end(const Instruction& instruction, AccessEnd event) {
   const std::lock_guard lock(mutex_);
   uint8_t& ended = ended_[static_cast<size_t>(instruction.id.index)];
   const auto before = ended;
@@ -178,8 +178,8 @@ Status ArenaCheck::end(const Instruction& instruction, Event event) {
     return std::find(list.begin(), list.end(), id) != list.end();
   };
   for (const BufferId id : named_[static_cast<size_t>(instruction.id.index)]) {
-    const int needs = (has(instruction.writes, id) ? static_cast<int>(Event::kReceived) : 0) |
-                      (has(instruction.reads, id) ? static_cast<int>(Event::kReleased) : 0);
+    const int needs = (has(instruction.writes, id) ? static_cast<int>(AccessEnd::kReceived) : 0) |
+                      (has(instruction.reads, id) ? static_cast<int>(AccessEnd::kReleased) : 0);
     if ((before & needs) != needs && (ended & needs) == needs) {
       leave(id);
     }

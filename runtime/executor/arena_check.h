@@ -13,7 +13,7 @@ namespace xrun::runtime {
 
 // The event that ends an access of an instruction: an exchange has received its blocks, or its sent blocks were
 // released. An instruction that computes ends with kBoth.
-enum class Event : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
+enum class AccessEnd : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
 
 // Fills bytes outside live buffers with a pattern (all bits set, which is NaN in every float format). A kernel that
 // reads them computes NaN. A write to them is found when the next buffer begins there, or at the end of the step.
@@ -30,7 +30,7 @@ class ArenaCheck {
   // Call before an instruction accesses memory; for an exchange, before it is posted.
   Status begin(const planner::Instruction& instruction);
   // Call after the last access of an instruction; for an exchange, call it once for each of the two events.
-  Status end(const planner::Instruction& instruction, Event event);
+  Status end(const planner::Instruction& instruction, AccessEnd event);
   // Call after all instructions: checks that only results are still live, and that no other byte was written.
   Status end_step();
 

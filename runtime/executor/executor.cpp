@@ -194,7 +194,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   void ended(const Instruction& instruction, Status status) override {
     const int32_t id = instruction.id.index;
     note(std::move(status));
-    leave(id, Event::kBoth);
+    leave(id, AccessEnd::kBoth);
     if (measured_) {
       timings_[static_cast<size_t>(id)].end = now();
     }
@@ -204,7 +204,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   static void received(void* self, int32_t id, Status status, Seconds moving) {
     auto& executor = *static_cast<ParallelExecutor*>(self);
     executor.note(std::move(status));
-    executor.leave(id, Event::kReceived);
+    executor.leave(id, AccessEnd::kReceived);
     if (executor.measured_) {
       Timing& timing = executor.timings_[static_cast<size_t>(id)];
       timing.end = timing.moved = executor.now();
@@ -217,11 +217,11 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   static void released(void* self, int32_t id, Status status, Seconds /*moving*/) {
     auto& executor = *static_cast<ParallelExecutor*>(self);
     executor.note(std::move(status));
-    executor.leave(id, Event::kReleased);
+    executor.leave(id, AccessEnd::kReleased);
     executor.complete(executor.node(id).after_release);
   }
 
-  void leave(int32_t id, Event event) {
+  void leave(int32_t id, AccessEnd event) {
     if (check_ != nullptr && !failed_.load(std::memory_order_relaxed)) {
       note(check_->end(program_.instructions[static_cast<size_t>(id)], event));
     }

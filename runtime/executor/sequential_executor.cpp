@@ -107,7 +107,7 @@ class SequentialExecutor final : public Executor {
         copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes);
       }
       for (size_t m = 0; check_ != nullptr && m < item.members.size(); ++m) {
-        XRUN_TRY(check_->end(program_.instruction(item.members[m]), Event::kBoth));
+        XRUN_TRY(check_->end(program_.instruction(item.members[m]), AccessEnd::kBoth));
       }
       if (measured_) {
         const double end = now();

@@ -8,7 +8,7 @@
 
 #include "graph/settings/run_spec.h"
 #include "runtime/train/clock/run_clock.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/run_events.h"
 #include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {

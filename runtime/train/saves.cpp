@@ -59,7 +59,7 @@ Status Saves::save(int64_t step) {
   XRUN_TRY(follow(true));
   const int64_t samples = clock_.samples_after(step);
   const Seconds start = now_();
-  events_.on_work({.work = Work::kSave, .subject = "the checkpoint"});
+  events_.on(WorkEvent{.work = Work::kSave, .subject = "the checkpoint"});
   XRUN_TRY(graphs_.before_save());
   if (train_.checkpoint_async) {
     XRUN_TRY(store_->begin_save(session_->state(), step, samples));
@@ -85,11 +85,12 @@ Status Saves::finish_copies() {
   if (!copies_) {
     return {};
   }
-  events_.on_work({.work = Work::kCopy, .subject = "the second copy of the checkpoint"});
+  events_.on(WorkEvent{.work = Work::kCopy, .subject = "the second copy of the checkpoint"});
   XRUN_TRY(follow_copies(true));
   if (not_copied_ > 1) {  // the first one was reported
-    events_.on_warn({"XG0823", fmt::format("{} checkpoints of this run have no second copy, the last of them {}: {}",
-                                           format_count(not_copied_), last_not_copied_.path, last_not_copied_.fault)});
+    events_.on(
+        WarnEvent{"XG0823", fmt::format("{} checkpoints of this run have no second copy, the last of them {}: {}",
+                                        format_count(not_copied_), last_not_copied_.path, last_not_copied_.fault)});
   }
   return {};
 }
@@ -103,13 +104,13 @@ Status Saves::follow_copies(bool wait) {
   XRUN_ASSIGN(const auto ended, store_->copies(wait));
   for (const CheckpointCopy& copy : ended) {
     if (copy.fault.empty()) {
-      events_.on_copy({.step = copy.step, .path = copy.path, .seconds = copy.seconds, .bytes = copy.bytes});
+      events_.on(CopyEvent{.step = copy.step, .path = copy.path, .seconds = copy.seconds, .bytes = copy.bytes});
       continue;
     }
     if (not_copied_++ == 0) {
-      events_.on_warn(
-          {"XG0823", fmt::format("no second copy {}: {}; the checkpoint itself is complete, and the run continues",
-                                 copy.path, copy.fault)});
+      events_.on(WarnEvent{
+          "XG0823", fmt::format("no second copy {}: {}; the checkpoint itself is complete, and the run continues",
+                                copy.path, copy.fault)});
     }
     last_not_copied_ = copy;
   }
@@ -122,7 +123,7 @@ Status Saves::follow(bool wait) {
   }
   const Seconds start = now_();
   if (wait) {
-    events_.on_work({.work = Work::kSave, .subject = "the checkpoint"});
+    events_.on(WorkEvent{.work = Work::kSave, .subject = "the checkpoint"});
   }
   auto saved = store_->saved(wait);
   session_->guard(store_->guard());
@@ -141,12 +142,12 @@ void Saves::tell(int64_t step, SavedCheckpoint saved, Seconds seconds, Seconds w
   if (interval_) {
     interval_->took(waited, train_.checkpoint_async ? seconds : 0);
   }
-  events_.on_checkpoint({.step = step,
-                         .path = std::move(saved.path),
-                         .seconds = seconds,
-                         .waited = waited,
-                         .bytes = saved.bytes,
-                         .interval = interval_ ? interval_->seconds() : 0});
+  events_.on(CheckpointEvent{.step = step,
+                             .path = std::move(saved.path),
+                             .seconds = seconds,
+                             .waited = waited,
+                             .bytes = saved.bytes,
+                             .interval = interval_ ? interval_->seconds() : 0});
 }
 
 void Saves::before_graphs_change() {

@@ -100,19 +100,19 @@ Status StepReports::tell(int64_t step) {
   if (sink_looks_) {
     report_.resident = resident();
     report_.line = line_.report();
-    request_.events.on_step(report_, due_);
+    request_.events.on(StepEvent{report_, due_});
   }
   if (due_) {
     line_.end_line();
   }
   if (mass_looks_) {
     if (const auto warning = mass_watch_.add(step, report_.active)) {
-      request_.events.on_warn(*warning);
+      request_.events.on(*warning);
     }
   }
   if (watch_looks_) {
     for (const WarnEvent& warning : watch_->add(report_, session_->timings(), session_->times())) {
-      request_.events.on_warn(warning);
+      request_.events.on(warning);
     }
   }
   if (profile_looks_) {
@@ -135,21 +135,21 @@ Status StepReports::look_for_stragglers() {
   }
   // All ranks take the seconds of rank 0, so that their next windows have the same steps.
   for (const auto& [pace, factor] : stragglers_.judge(paces, pace_report(texts[0]).seconds)) {
-    request_.events.on_warn(
-        {"XG0843",
-         fmt::format("cpu {} of {} takes {:.1f} times as long as the other devices: {} of each step, where {} is "
-                     "expected at their pace; most of the difference is in {}",
-                     pace.device, peers.name(request_.training.rank_of(pace.device)), factor, format_seconds(pace.busy),
-                     format_seconds(pace.busy / factor), pace.what)});
+    request_.events.on(WarnEvent{
+        "XG0843",
+        fmt::format("cpu {} of {} takes {:.1f} times as long as the other devices: {} of each step, where {} is "
+                    "expected at their pace; most of the difference is in {}",
+                    pace.device, peers.name(request_.training.rank_of(pace.device)), factor, format_seconds(pace.busy),
+                    format_seconds(pace.busy / factor), pace.what)});
   }
   return {};
 }
 
 void StepReports::finish() {
   if (request_.profile >= 0 && profiled_.steps == 0 && !told_profile_) {
-    request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_) + " steps: `--profile " +
-                                           std::to_string(request_.profile) +
-                                           "` leaves out that many, so no step is left to measure"});
+    request_.events.on(WarnEvent{"XG0814", "the run ended after " + format_count(steps_) + " steps: `--profile " +
+                                               std::to_string(request_.profile) +
+                                               "` leaves out that many, so no step is left to measure"});
   } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
     report_profile();
   }
@@ -231,13 +231,13 @@ void StepReports::add_to_profile(int64_t step) {
 void StepReports::report_profile() {
   told_profile_ = true;
   const auto count = static_cast<double>(profiled_.steps);
-  request_.events.on_profile({.first_step = profiled_.first_step,
-                              .steps = profiled_.steps,
-                              .step = profiled_.step / count,
-                              .data_wait = profiled_.data_wait / count,
-                              .outside = profiled_.outside / count,
-                              .predicted_step = predicted_step_,
-                              .rows = profile_.rows()});
+  request_.events.on(ProfileEvent{.first_step = profiled_.first_step,
+                                  .steps = profiled_.steps,
+                                  .step = profiled_.step / count,
+                                  .data_wait = profiled_.data_wait / count,
+                                  .outside = profiled_.outside / count,
+                                  .predicted_step = predicted_step_,
+                                  .rows = profile_.rows()});
 }
 
 }  // namespace xrun::runtime

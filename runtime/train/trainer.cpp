@@ -69,30 +69,30 @@ class Run {
     }
     const double loss = reports_.loss();
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
-    request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
+    request_.events.on(WorkEvent{.work = Work::kPrepare, .subject = "the digest of the weights"});
     // The weights of a failed run are not a result.
     if (status.ok()) {
       auto weights = session_->weights_digest();
       outcome.weights = weights.ok() ? *weights : "";
       status = weights.ok() ? Status() : std::move(weights).error();
     }
-    request_.events.on_end({.step = done_,
-                            .steps = total_,
-                            .loss = loss,
-                            .weights = outcome.weights,
-                            .exit = !status.ok()   ? exit_code(status.error().kind)
-                                    : interrupted_ ? exit_code(ErrorKind::kInterrupted)
-                                                   : 0,
-                            .saved = saves_.path(),
-                            .leave_out = request_.leave_out,
-                            .seconds = since(begin_),
-                            .bad_samples = request_.batches.bad_samples(),
-                            .timed_steps = reports_.timed_steps(),
-                            .devices = reports_.device_sums(),
-                            .host_sent = status.ok() ? host_sent() : std::vector<Bytes>(),
-                            .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
-                            .peak_before_arenas = session_->peak_before(),
-                            .peak_resident = peak_resident()});
+    request_.events.on(EndEvent{.step = done_,
+                                .steps = total_,
+                                .loss = loss,
+                                .weights = outcome.weights,
+                                .exit = !status.ok()   ? exit_code(status.error().kind)
+                                        : interrupted_ ? exit_code(ErrorKind::kInterrupted)
+                                                       : 0,
+                                .saved = saves_.path(),
+                                .leave_out = request_.leave_out,
+                                .seconds = since(begin_),
+                                .bad_samples = request_.batches.bad_samples(),
+                                .timed_steps = reports_.timed_steps(),
+                                .devices = reports_.device_sums(),
+                                .host_sent = status.ok() ? host_sent() : std::vector<Bytes>(),
+                                .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
+                                .peak_before_arenas = session_->peak_before(),
+                                .peak_resident = peak_resident()});
     if (!status.ok()) {
       return std::move(status).error();
     }
@@ -132,24 +132,24 @@ class Run {
   Status run_steps() {
     XRUN_TRY(session_->agree(prepare()));
     const int64_t end = request_.steps < 0 ? total_ : std::min(total_, request_.steps);
-    request_.events.on_start({.model = request_.module.model,
-                              .plan = request_.plan_id,
-                              .devices = request_.training.devices,
-                              .first_step = done_,
-                              .steps = total_,
-                              .steps_per_epoch = (samples_ + train_.unit() - 1) / train_.unit(),
-                              .epochs = clock_.epochs(),
-                              .samples = samples_,
-                              .all_samples = clock_.samples_after(total_),
-                              .synthetic = synthetic_sources(request_.module.data),
-                              .batch = train_.unit(),
-                              .last_batch = train_.growth ? train_.batch : 0,
-                              .predicted_step = prediction().step,
-                              .memory = session_->memory(),
-                              .memory_planned = request_.memory_planned,
-                              .memory_usable = request_.memory_usable,
-                              .ranks = request_.training.ranks,
-                              .hosts = request_.hosts});
+    request_.events.on(StartEvent{.model = request_.module.model,
+                                  .plan = request_.plan_id,
+                                  .devices = request_.training.devices,
+                                  .first_step = done_,
+                                  .steps = total_,
+                                  .steps_per_epoch = (samples_ + train_.unit() - 1) / train_.unit(),
+                                  .epochs = clock_.epochs(),
+                                  .samples = samples_,
+                                  .all_samples = clock_.samples_after(total_),
+                                  .synthetic = synthetic_sources(request_.module.data),
+                                  .batch = train_.unit(),
+                                  .last_batch = train_.growth ? train_.batch : 0,
+                                  .predicted_step = prediction().step,
+                                  .memory = session_->memory(),
+                                  .memory_planned = request_.memory_planned,
+                                  .memory_usable = request_.memory_usable,
+                                  .ranks = request_.training.ranks,
+                                  .hosts = request_.hosts});
     if (done_ < end) {
       XRUN_TRY(start_batches());
     }
@@ -175,7 +175,7 @@ class Run {
       whole_ = true;
       interrupted_ = !last && session_->stops();
       if (interrupted_ && !told_to_stop()) {
-        request_.events.on_interrupt();  // another rank was interrupted
+        request_.events.on(InterruptEvent{});  // another rank was interrupted
       }
       XRUN_TRY(reports_.tell(done_));
       XRUN_TRY(look_after_saves(last || interrupted_));
@@ -200,7 +200,7 @@ class Run {
   Status prepare() {
     TrainState& state = session_->state();
     if (request_.checkpoints != nullptr && request_.resume) {
-      request_.events.on_work({.work = Work::kLoad, .subject = "the latest checkpoint"});
+      request_.events.on(WorkEvent{.work = Work::kLoad, .subject = "the latest checkpoint"});
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
       if (resumed) {
         resumed_ = true;
@@ -214,9 +214,9 @@ class Run {
         }
         records_.restore(resumed->records, done_);
         XRUN_TRY(request_.checkpoints->remember(records_.all()));
-        request_.events.on_resume(done_, resumed->path);
+        request_.events.on(ResumeEvent{done_, resumed->path});
         for (const WarnEvent& warning : resumed->warnings) {
-          request_.events.on_warn(warning);
+          request_.events.on(warning);
         }
       }
     }
@@ -237,29 +237,29 @@ class Run {
   }
 
   void initialise(const std::function<bool(const StateTensor&)>& wanted) {
-    request_.events.on_work({.work = Work::kPrepare, .subject = "the initial weights"});
+    request_.events.on(WorkEvent{.work = Work::kPrepare, .subject = "the initial weights"});
     session_->state().initialise(train_.seed, wanted, request_.run.moved);
   }
 
   // Starts from the checkpoint of `init = checkpoint(path)`.
   Status start_from(const std::string& path) {
     XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
-    request_.events.on_work({.work = Work::kLoad, .subject = path});
+    request_.events.on(WorkEvent{.work = Work::kLoad, .subject = path});
     XRUN_ASSIGN(const auto started, request_.checkpoints->start_from(path, request_.run.init_skip, session_->state()));
     const std::vector<FreshPart>& fresh = started.fresh;
     const auto name_of = [](const auto& part) {
       return std::string(part.head ? "the head `" : "the layer `") + part.path + "`";
     };
     for (const FreshPart& part : fresh) {
-      request_.events.on_warn(
-          {"XG0813", name_of(part) + " is not in " + path + " with these classes: it starts from the seed"});
+      request_.events.on(
+          WarnEvent{"XG0813", name_of(part) + " is not in " + path + " with these classes: it starts from the seed"});
     }
     for (const MatchedPart& part : started.matched) {
-      request_.events.on_note(
+      request_.events.on(NoteEvent{
           name_of(part) + ": " + format_count(part.matched) + " of " + format_count(part.classes) + " classes are in " +
           path + (part.by_name ? " by name" : " by number") + " and start from its rows" +
           (part.matched < part.classes ? ", " + format_count(part.classes - part.matched) + " start from the seed"
-                                       : ""));
+                                       : "")});
     }
     initialise([&](const StateTensor& tensor) {
       const auto holds = [&](const std::string& path_of_part) { return is_below(path_of_part, tensor.name); };
@@ -301,7 +301,7 @@ class Run {
       const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
       XRUN_TRY(saves_.finish());
     }
-    request_.events.on_work({.work = Work::kPrepare, .subject = "steps of another size"});
+    request_.events.on(WorkEvent{.work = Work::kPrepare, .subject = "steps of another size"});
     request_.batches.stop();
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
     auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
@@ -334,15 +334,15 @@ class Run {
     const bool mass = measures_mass();
     reports_.begin(last || mass || clock_.is_due(train_.log_every, done_ + 1), mass);
     if (!request_.batches.ready(done_)) {
-      request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
+      request_.events.on(WorkEvent{.work = Work::kData, .done = done_, .total = total_});
     }
     XRUN_TRY(wait_for_batch(request_.batches, done_, request_.session.peers));
-    request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
+    request_.events.on(WorkEvent{.work = Work::kStep, .done = done_, .total = total_});
     reports_.data_is_here();
     if (graphs_.change_before(done_)) {
       saves_.before_graphs_change();
       XRUN_TRY(graphs_.before_step(done_));  // reports its own work
-      request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
+      request_.events.on(WorkEvent{.work = Work::kStep, .done = done_, .total = total_});
     }
     reports_.graphs_are_here();
     const double rate = clock_.rate(done_);
@@ -375,7 +375,7 @@ class Run {
     const CountedAs counted(reports_.line(), LineMeans::Activity::kEvaluation);
     const auto start = Clock::now();
     if (evaluator_ == nullptr) {
-      request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
+      request_.events.on(WorkEvent{.work = Work::kPrepare, .subject = "the evaluation"});
       XRUN_TRY(session_->agree(make_evaluator()));
     }
     evaluator_->state().copy_from(session_->state());
@@ -389,10 +389,10 @@ class Run {
       return {};
     }
     XRUN_ASSIGN(Evaluation evaluation, std::move(evaluated));
-    request_.events.on_eval({.step = done_,
-                             .metrics = evaluation.metrics,
-                             .sources = std::move(evaluation.sources),
-                             .seconds = since(start)});
+    request_.events.on(EvalEvent{.step = done_,
+                                 .metrics = evaluation.metrics,
+                                 .sources = std::move(evaluation.sources),
+                                 .seconds = since(start)});
     return follow(evaluation.metrics);
   }
 
@@ -414,7 +414,7 @@ class Run {
     }
     if (const auto reason = records_.stop_reason(done_, metrics)) {
       stopped_ = true;
-      request_.events.on_stop({.step = done_, .reason = *reason});
+      request_.events.on(StopEvent{.step = done_, .reason = *reason});
     }
     return {};
   }
@@ -459,7 +459,7 @@ class Run {
 }  // namespace
 
 Result<TrainOutcome> train(const TrainRequest& request) {
-  request.events.on_work({.work = Work::kPrepare, .subject = "kernels and memory"});
+  request.events.on(WorkEvent{.work = Work::kPrepare, .subject = "kernels and memory"});
   auto made = Session::create(request.module, request.training, request.devices, request.session);
   if (request.session.peers != nullptr) {
     XRUN_TRY(request.session.peers->agree(made.ok() ? Status() : Status(made.error())));

@@ -162,7 +162,7 @@ int run_eval(const GlobalOptions& options, const EvalArgs& args) {
   }
   const auto progress = make_progress(options.progress, console);
   const auto measured = measure(*planned, args, info, *progress);
-  progress->on_work({});
+  progress->on(runtime::WorkEvent{});
   if (!measured.ok()) {
     return console.fail(measured.error(), planned->model.sources);
   }

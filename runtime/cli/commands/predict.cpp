@@ -112,7 +112,7 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
   }
   const auto progress = make_progress(options.progress, console);
   const auto predicted = predict(*planned, args, info, console.json(), *progress);
-  progress->on_work({});
+  progress->on(runtime::WorkEvent{});
   if (!predicted.ok()) {
     return console.fail(predicted.error(), planned->model.sources);
   }

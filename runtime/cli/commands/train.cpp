@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
+#include <variant>
 
 #include "planner/cost/graph_builds.h"
 #include "planner/program/rows_on_disk.h"
@@ -117,13 +118,13 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                      runtime::EventSink& events, const Job& job) {
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
-  events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
+  events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = "train"});
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   XRUN_TRY(runtime::check_graphs(train, rows->samples()));
   warn_of(*rows, events);
   if (const auto large = runtime::warn_of_large_batch(train, rows->samples())) {
-    events.on_warn({large->code, large->message + "; " + large->help});
+    events.on(runtime::WarnEvent{large->code, large->message + "; " + large->help});
   }
   Facts facts;
   if (job.world != nullptr) {
@@ -150,7 +151,9 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (may_go_on || trained) {
     XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, classes, &StopSignals::requested()));
   }
-  const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
+  const BadSampleTold warn = [&events](const std::string& message) {
+    events.on(runtime::WarnEvent{"XG0412", message});
+  };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches,
               runtime::make_loader(std::move(rows), {.batch = train.unit(),
@@ -163,7 +166,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                                      .on_bad = warn,
                                                      .on_warning =
                                                          [&events](const Error& warning) {
-                                                           events.on_warn({warning.code, warning.message});
+                                                           events.on(runtime::WarnEvent{warning.code, warning.message});
                                                          },
                                                      .patience = patience}));
   std::vector<std::string> names;
@@ -189,11 +192,12 @@ class Watched final : public Sink {
   explicit Watched(HangWatch* hangs, Arguments&&... arguments)
       : Sink(std::forward<Arguments>(arguments)...), hangs_(hangs) {}
 
-  void on_work(const runtime::WorkEvent& event) override {
-    if (hangs_ != nullptr) {
-      hangs_->begin(event);
+  void on(const runtime::Event& event) override {
+    const auto* const work = std::get_if<runtime::WorkEvent>(&event);
+    if (work != nullptr && hangs_ != nullptr) {
+      hangs_->begin(*work);
     }
-    Sink::on_work(event);
+    Sink::on(event);
   }
 
  private:
@@ -205,7 +209,7 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
                                               const TrainSpec& train) {
   HangWatch* const hangs = job.hangs.get();
   if (!job.leads()) {
-    return std::make_unique<Watched<runtime::EventSink>>(hangs);
+    return std::make_unique<Watched<runtime::NullSink>>(hangs);
   }
   return std::make_unique<Watched<LoggedProgress>>(
       hangs, make_progress(job.options.progress, console),
@@ -250,11 +254,11 @@ int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
   job.checkpoints = checkpoint_directory(options, train);
   job.leave_out = flags_of_one_start(args);
   if (job.unwatched) {
-    progress->on_warn(
-        {job.unwatched->code, job.unwatched->message + ": a rank that hangs is not seen; " + job.unwatched->help});
+    progress->on(runtime::WarnEvent{
+        job.unwatched->code, job.unwatched->message + ": a rank that hangs is not seen; " + job.unwatched->help});
   }
-  progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
-  const StopSignals signals([&] { progress->on_interrupt(); });
+  progress->on(runtime::PlanEvent{.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
+  const StopSignals signals([&] { progress->on(runtime::InterruptEvent{}); });
   Phase phase(console);
   const auto devices = start_devices(planned->plan.training, job.rank(), job.neighbours);
   if (const Status started = job.agree(status_of(devices)); !started.ok()) {
@@ -262,14 +266,14 @@ int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
   }
   const WatchedWork watched(job.hangs.get(), args.step_timeout, **devices, job.leads() ? progress.get() : nullptr);
   auto run = open_run(std::move(*planned), options, args, *progress, job);
-  progress->on_work({});
+  progress->on(runtime::WorkEvent{});
   if (const Status opened = job.agree(status_of(run)); !opened.ok()) {
     return fail_job(job, opened.error(), console, sources);
   }
   run->planned.plan.samples = run->batches->samples();
   const planner::Plan& plan = run->planned.plan;
   if (const auto slow = planner::slow_graphs(plan, run->planned.prepared.training)) {
-    progress->on_warn({slow->code, slow->message + ": " + slow->fixes[0].title});
+    progress->on(runtime::WarnEvent{slow->code, slow->message + ": " + slow->fixes[0].title});
   }
   phase.done("data", format_count(run->batches->samples()) +
                          " samples to train on; sources to evaluate on: " + std::to_string(run->eval.size()));
@@ -300,7 +304,7 @@ int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
                                        .profile = args.profile,
                                        .steps = args.steps.value_or(-1),
                                        .stop = &StopSignals::requested()});
-  progress->on_work({});
+  progress->on(runtime::WorkEvent{});
   if (!outcome.ok()) {
     return fail_job(job, outcome.error(), console, sources);
   }

@@ -116,7 +116,7 @@ void HangWatch::tell() {
           report.work == static_cast<int32_t>(Work::kData) || report.work == static_cast<int32_t>(Work::kStep);
       text += fmt::format("; {} usually takes {}", of_step ? "a step" : "it", format_seconds(report.usual));
     }
-    events_->on_warn({"XG0844", text});
+    events_->on(runtime::WarnEvent{"XG0844", text});
   }
 }
 

@@ -369,11 +369,11 @@ Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,
                                                        const runtime::CheckpointInfo& info,
                                                        runtime::EventSink& events) {
-  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
+  events.on(runtime::WorkEvent{.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   XRUN_ASSIGN(auto session, runtime::Session::create(planned.prepared.inference, planned.plan.inference, devices,
                                                      {.isa = planned.prepared.isa}));
   warn_if_interpreted(events);
-  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
+  events.on(runtime::WorkEvent{.work = runtime::Work::kLoad, .subject = info.path});
   XRUN_TRY(runtime::load_checkpoint(info, session->state(), false, planned.model.file.run.moved));
   XRUN_TRY(session->weights_changed());
   return session;

@@ -127,7 +127,7 @@ Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& ar
   const std::vector<std::string> needed = inputs_of_results(module.graph);
   XRUN_TRY(check(planned, args));
   Subject subject;
-  events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "files" : args.source});
+  events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = args.source.empty() ? "files" : args.source});
   XRUN_ASSIGN(auto samples, open_samples(module, args, needed));
   warn_of(*samples, events);
   XRUN_TRY(samples->number_by(trained));

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <variant>
 
 #include "graph/base/counted.h"
+#include "graph/base/overloaded.h"
 #include "graph/base/utf8.h"
 
 namespace xrun::cli {
@@ -16,20 +18,53 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
-std::string eval_line(const runtime::EvalEvent& event) {
+// The lines that events add to the log.
+
+std::string line_of(const runtime::ResumeEvent& e) {
+  return fmt::format("  Resumed   {} (step {})", e.path, format_count(e.step));
+}
+
+std::string line_of(const runtime::NoteEvent& e) { return "  Note      " + e.message; }
+
+std::string line_of(const runtime::EvalEvent& e) {
   std::string line;
-  for (const runtime::Measured& one : event.metrics) {
+  for (const runtime::Measured& one : e.metrics) {
     line += fmt::format("{}{} {}{}", line.empty() ? "" : "   ", one.key, percent(one.value),
                         one.synthetic ? " (synthetic)" : "");
   }
-  for (const runtime::MeasuredSource& one : event.sources) {
+  for (const runtime::MeasuredSource& one : e.sources) {
     line += one.broken > 0 ? fmt::format("   {} broken of {} left out", format_count(one.broken), one.name) : "";
     for (const runtime::LabelCount& label : one.labels) {
       line += fmt::format("   {}: {}", one.name, labels_text(label));
     }
   }
-  return line;
+  return fmt::format("  {:<60}step {}", line, format_count(e.step));
 }
+
+std::string line_of(const runtime::GraphEvent& e) {
+  return fmt::format("  Graph     nearest classes of `{}` by the weights of step {} ({}{}, waited {})", e.head,
+                     format_count(e.of_step), e.recall < 1 ? fmt::format("recall {:.1f} %, ", 100 * e.recall) : "",
+                     format_seconds(e.seconds), format_seconds(e.waited));
+}
+
+std::string line_of(const runtime::CheckpointEvent& e) {
+  const std::string waited = e.waited < e.seconds ? ", steps waited " + format_seconds(e.waited) : "";
+  const std::string next = e.interval > 0 ? fmt::format("; next in {}", format_seconds(e.interval)) : "";
+  return fmt::format("  Saved     {} ({}, {}{}{})", e.path, format_bytes(e.bytes), format_seconds(e.seconds), waited,
+                     next);
+}
+
+std::string line_of(const runtime::CopyEvent& e) {
+  return fmt::format("  Copied    {} ({}, {})", e.path, format_bytes(e.bytes), format_seconds(e.seconds));
+}
+
+std::string line_of(const runtime::WarnEvent& e) { return fmt::format("warning[{}]: {}", e.code, e.message); }
+
+std::string line_of(const runtime::StopEvent& e) {
+  return fmt::format("  Stopped   step {}: {}", format_count(e.step), e.reason);
+}
+
+std::string line_of(const runtime::InterruptEvent&) { return "  Stopping  " + std::string(kStopping); }
 
 // Cuts each line to `columns` at the end of a field. A line that wraps would make the count of rows to erase wrong.
 std::string clip_lines(const std::string& text, int columns) {
@@ -136,8 +171,29 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   return out;
 }
 
-void BarProgress::on_work(const runtime::WorkEvent& e) {
+void BarProgress::on(const runtime::Event& event) {
   const std::lock_guard lock(mutex_);
+  const auto show = Overloaded{
+      [this](const runtime::WorkEvent& e) { begin_work(e); },
+      [this](const runtime::StartEvent& e) { begin_run(e); },
+      [this](const runtime::PlanEvent& e) {
+        if (!e.file.empty()) {
+          line(fmt::format("  Checked   {} matches its sources and this machine", e.file));
+        }
+      },
+      [this](const runtime::StepEvent& e) { take_step(e.report); },
+      [this](const runtime::ProfileEvent& e) {
+        erase();
+        port_.write(printable(profile_text(e)));
+        work_.move(port_.now());
+      },
+      [this](const runtime::EndEvent& e) { end_run(e); },
+      [this](const auto& e) { line(line_of(e)); },
+  };
+  std::visit(show, event);
+}
+
+void BarProgress::begin_work(const runtime::WorkEvent& e) {
   const double time = port_.now();
   const bool other = !work_.same(e);
   const bool shown = other && work_drawn_;
@@ -155,33 +211,21 @@ void BarProgress::on_work(const runtime::WorkEvent& e) {
   }
 }
 
-void BarProgress::on_plan(const runtime::PlanEvent& e) {
-  if (!e.file.empty()) {
-    line(fmt::format("  Checked   {} matches its sources and this machine", e.file));
-  }
-}
-
-void BarProgress::on_start(const runtime::StartEvent& e) {
+void BarProgress::begin_run(const runtime::StartEvent& e) {
   if (!e.synthetic.empty()) {
     line(fmt::format("  Data      synthetic: {}", fmt::join(e.synthetic, ", ")));
   }
   if (e.ranks > 1) {
     line(fmt::format("  Ranks     all {} ranks up: {}", e.ranks, e.hosts));
   }
-  const std::lock_guard lock(mutex_);
   training_ = true;
   state_.start = e;
-}
-
-void BarProgress::on_resume(int64_t step, const std::string& path) {
-  line(fmt::format("  Resumed   {} (step {})", path, format_count(step)));
 }
 
 // Takes steps as often as the bar is drawn.
 bool BarProgress::wants_step(bool due) { return due || port_.now() - stepped_ > 0.1; }
 
-void BarProgress::on_step(const runtime::StepReport& step, bool) {
-  const std::lock_guard lock(mutex_);
+void BarProgress::take_step(const runtime::StepReport& step) {
   const double time = stepped_ = port_.now();
   state_.step = step;
   steps_.add(time, step.step);
@@ -194,44 +238,7 @@ void BarProgress::on_step(const runtime::StepReport& step, bool) {
   }
 }
 
-void BarProgress::on_eval(const runtime::EvalEvent& e) {
-  line(fmt::format("  {:<60}step {}", eval_line(e), format_count(e.step)));
-}
-
-void BarProgress::on_graph(const runtime::GraphEvent& e) {
-  line(fmt::format("  Graph     nearest classes of `{}` by the weights of step {} ({}{}, waited {})", e.head,
-                   format_count(e.of_step), e.recall < 1 ? fmt::format("recall {:.1f} %, ", 100 * e.recall) : "",
-                   format_seconds(e.seconds), format_seconds(e.waited)));
-}
-
-void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
-  const std::string waited = e.waited < e.seconds ? ", steps waited " + format_seconds(e.waited) : "";
-  const std::string next = e.interval > 0 ? fmt::format("; next in {}", format_seconds(e.interval)) : "";
-  line(fmt::format("  Saved     {} ({}, {}{}{})", e.path, format_bytes(e.bytes), format_seconds(e.seconds), waited,
-                   next));
-}
-
-void BarProgress::on_copy(const runtime::CopyEvent& e) {
-  line(fmt::format("  Copied    {} ({}, {})", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
-}
-
-void BarProgress::on_profile(const runtime::ProfileEvent& e) {
-  const std::lock_guard lock(mutex_);
-  erase();
-  port_.write(printable(profile_text(e)));
-  work_.move(port_.now());
-}
-
-void BarProgress::on_note(const std::string& message) { line("  Note      " + message); }
-
-void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}", e.code, e.message)); }
-
-void BarProgress::on_stop(const runtime::StopEvent& e) {
-  line(fmt::format("  Stopped   step {}: {}", format_count(e.step), e.reason));
-}
-
-void BarProgress::on_end(const runtime::EndEvent& e) {
-  const std::lock_guard lock(mutex_);
+void BarProgress::end_run(const runtime::EndEvent& e) {
   const double time = port_.now();
   work_.begin({}, time);
   draw(time);
@@ -248,8 +255,6 @@ void BarProgress::on_end(const runtime::EndEvent& e) {
   }
 }
 
-void BarProgress::on_interrupt() { line("  Stopping  " + std::string(kStopping)); }
-
 void BarProgress::beat() {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
@@ -260,7 +265,6 @@ void BarProgress::beat() {
 }
 
 void BarProgress::line(const std::string& text) {
-  const std::lock_guard lock(mutex_);
   erase();
   write_line(text);
   work_.move(port_.now());

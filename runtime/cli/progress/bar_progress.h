@@ -21,32 +21,22 @@ struct BarState {
 // Three lines about a run. The width of the bar depends on `columns`; longer lines are clipped when they are drawn.
 std::string bar_text(const BarState& state, int columns, bool unicode);
 
-// Threads: any thread may call `beat` and `on_interrupt`.
+// Threads: any thread may call `beat` and `on`.
 class BarProgress : public runtime::EventSink {
  public:
   explicit BarProgress(ProgressPort port) : port_(std::move(port)), began_(port_.now()) {}
 
-  void on_work(const runtime::WorkEvent& event) override;
-  void on_plan(const runtime::PlanEvent& event) override;
-  void on_start(const runtime::StartEvent& event) override;
-  void on_resume(int64_t step, const std::string& path) override;
-  void on_note(const std::string& message) override;
+  void on(const runtime::Event& event) override;
   bool wants_step(bool due) override;
-  void on_step(const runtime::StepReport& step, bool due) override;
-  void on_eval(const runtime::EvalEvent& event) override;
-  void on_graph(const runtime::GraphEvent& event) override;
-  void on_checkpoint(const runtime::CheckpointEvent& event) override;
-  void on_copy(const runtime::CopyEvent& event) override;
-  void on_profile(const runtime::ProfileEvent& event) override;
-  void on_warn(const runtime::WarnEvent& event) override;
-  void on_stop(const runtime::StopEvent& event) override;
-  void on_end(const runtime::EndEvent& event) override;
-  void on_interrupt() override;
 
   // Redraws the parts that change with time alone: the seconds of a pause, and of work that reports no parts.
   void beat();
 
  private:
+  void begin_work(const runtime::WorkEvent& event);
+  void begin_run(const runtime::StartEvent& event);
+  void take_step(const runtime::StepReport& step);
+  void end_run(const runtime::EndEvent& event);
   void line(const std::string& text);
   void write_line(const std::string& text);
   void erase();
@@ -63,7 +53,7 @@ class BarProgress : public runtime::EventSink {
   bool work_drawn_ = false;  // lines about the current work are on the screen
   double began_;
   double drawn_ = -1e9;
-  double stepped_ = -1e9;  // when on_step was last called
+  double stepped_ = -1e9;  // when a step was last reported
   int rows_ = 0;           // number of drawn lines, which the next drawing erases
 };
 

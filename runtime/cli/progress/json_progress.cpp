@@ -1,6 +1,10 @@
 #include "runtime/cli/progress/json_progress.h"
 
 #include <cmath>
+#include <utility>
+#include <variant>
+
+#include "graph/base/overloaded.h"
 
 namespace xrun::cli {
 namespace {
@@ -8,11 +12,11 @@ namespace {
 using runtime::DeviceTimes;
 using Json = nlohmann::ordered_json;
 
-void emit(const ProgressPort& port, const char* kind, const Json& fields) {
-  Json event{{"v", 1}, {"t", kind}, {"time", port.now()}};
-  event.update(fields);
-  port.write(json_line(event));
-}
+// The `t` of an event, and its other fields.
+struct Line {
+  const char* kind;
+  Json fields;
+};
 
 Json by_device(const std::vector<DeviceTimes>& devices, Seconds DeviceTimes::*part) {
   Json list = Json::array();
@@ -22,31 +26,7 @@ Json by_device(const std::vector<DeviceTimes>& devices, Seconds DeviceTimes::*pa
   return list;
 }
 
-}  // namespace
-
-Json evaluation_json(const std::vector<runtime::Measured>& metrics,
-                     const std::vector<runtime::MeasuredSource>& sources) {
-  Json json{{"metrics", Json::object()},
-            {"samples", Json::object()},
-            {"broken", Json::object()},
-            {"synthetic", Json::array()}};
-  for (const runtime::Measured& one : metrics) {
-    json["metrics"][one.key] = one.value;
-  }
-  for (const runtime::MeasuredSource& one : sources) {
-    json["samples"][one.name] = one.samples;
-    json["broken"][one.name] = one.broken;
-    if (one.synthetic) {
-      json["synthetic"].push_back(one.name);
-    }
-    for (const runtime::LabelCount& label : one.labels) {
-      json["labelled"][one.name][label.input] = {{"labels", label.labels}, {"of", label.all}};
-    }
-  }
-  return json;
-}
-
-void JsonProgress::on_start(const runtime::StartEvent& e) {
+Line line_of(const runtime::StartEvent& e) {
   Json event{{"model", e.model},
              {"devices", e.devices},
              {"first_step", e.first_step},
@@ -66,22 +46,21 @@ void JsonProgress::on_start(const runtime::StartEvent& e) {
     event["ranks"] = e.ranks;
     event["hosts"] = e.hosts;
   }
-  emit(port_, "start", event);
+  return {"start", std::move(event)};
 }
 
-void JsonProgress::on_plan(const runtime::PlanEvent& e) {
+Line line_of(const runtime::PlanEvent& e) {
   Json event{{"plan", e.plan}};
   if (!e.file.empty()) {
     event["file"] = e.file;
   }
-  emit(port_, "plan", event);
+  return {"plan", std::move(event)};
 }
 
-void JsonProgress::on_resume(int64_t step, const std::string& path) {
-  emit(port_, "resume", {{"step", step}, {"path", path}});
-}
+Line line_of(const runtime::ResumeEvent& e) { return {"resume", {{"step", e.step}, {"path", e.path}}}; }
 
-void JsonProgress::on_step(const runtime::StepReport& s, bool) {
+Line line_of(const runtime::StepEvent& e) {
+  const runtime::StepReport& s = e.report;
   Json event{{"step", s.step},
              {"epoch", s.epoch},
              {"loss", s.line.loss},
@@ -113,27 +92,27 @@ void JsonProgress::on_step(const runtime::StepReport& s, bool) {
     }
     event["active"].push_back(one);
   }
-  emit(port_, "step", event);
+  return {"step", std::move(event)};
 }
 
-void JsonProgress::on_eval(const runtime::EvalEvent& e) {
+Line line_of(const runtime::EvalEvent& e) {
   Json event{{"step", e.step}};
   event.update(evaluation_json(e.metrics, e.sources));
   event["seconds"] = e.seconds;
-  emit(port_, "eval", event);
+  return {"eval", std::move(event)};
 }
 
-void JsonProgress::on_graph(const runtime::GraphEvent& e) {
-  emit(port_, "graph",
-       {{"step", e.step},
-        {"head", e.head},
-        {"of_step", e.of_step},
-        {"recall", e.recall},
-        {"seconds", e.seconds},
-        {"waited_s", e.waited}});
+Line line_of(const runtime::GraphEvent& e) {
+  return {"graph",
+          {{"step", e.step},
+           {"head", e.head},
+           {"of_step", e.of_step},
+           {"recall", e.recall},
+           {"seconds", e.seconds},
+           {"waited_s", e.waited}}};
 }
 
-void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
+Line line_of(const runtime::CheckpointEvent& e) {
   Json fields = {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}};
   if (e.waited < e.seconds) {
     fields["waited_s"] = e.waited;
@@ -141,14 +120,14 @@ void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   if (e.interval > 0) {
     fields["next_s"] = e.interval;
   }
-  emit(port_, "checkpoint", fields);
+  return {"checkpoint", std::move(fields)};
 }
 
-void JsonProgress::on_copy(const runtime::CopyEvent& e) {
-  emit(port_, "copy", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}});
+Line line_of(const runtime::CopyEvent& e) {
+  return {"copy", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}}};
 }
 
-void JsonProgress::on_profile(const runtime::ProfileEvent& e) {
+Line line_of(const runtime::ProfileEvent& e) {
   constexpr const char* kSorts[] = {"compute", "comm", "idle"};
   Json rows = Json::array();
   for (const runtime::ProfileRow& row : e.rows) {
@@ -159,41 +138,75 @@ void JsonProgress::on_profile(const runtime::ProfileEvent& e) {
                     {"seconds", row.seconds},
                     {"predicted_s", row.predicted}});
   }
-  emit(port_, "profile",
-       {{"first_step", e.first_step},
-        {"steps", e.steps},
-        {"step_s", e.step},
-        {"data_s", e.data_wait},
-        {"outside_s", e.outside},
-        {"predicted_step_s", e.predicted_step},
-        {"rows", std::move(rows)}});
+  return {"profile",
+          {{"first_step", e.first_step},
+           {"steps", e.steps},
+           {"step_s", e.step},
+           {"data_s", e.data_wait},
+           {"outside_s", e.outside},
+           {"predicted_step_s", e.predicted_step},
+           {"rows", std::move(rows)}}};
 }
 
-void JsonProgress::on_note(const std::string& message) { emit(port_, "note", {{"message", message}}); }
+Line line_of(const runtime::NoteEvent& e) { return {"note", {{"message", e.message}}}; }
 
-void JsonProgress::on_warn(const runtime::WarnEvent& e) {
-  emit(port_, "warn", {{"code", e.code}, {"message", e.message}});
+Line line_of(const runtime::WarnEvent& e) { return {"warn", {{"code", e.code}, {"message", e.message}}}; }
+
+Line line_of(const runtime::StopEvent& e) { return {"stop", {{"step", e.step}, {"reason", e.reason}}}; }
+
+Line line_of(const runtime::EndEvent& e) {
+  return {"end",
+          {{"step", e.step},
+           {"loss", e.loss},
+           {"weights", e.weights},
+           {"exit", e.exit},
+           {"seconds", e.seconds},
+           {"bad_samples", e.bad_samples},
+           {"timed_steps", e.timed_steps},
+           {"busy_s", by_device(e.devices, &DeviceTimes::busy)},
+           {"bubble_s", by_device(e.devices, &DeviceTimes::idle)},
+           {"host_sent", e.host_sent},
+           {"arenas", e.arenas},
+           {"peak_before_arenas", e.peak_before_arenas},
+           {"peak_resident", e.peak_resident}}};
 }
 
-void JsonProgress::on_stop(const runtime::StopEvent& e) {
-  emit(port_, "stop", {{"step", e.step}, {"reason", e.reason}});
+}  // namespace
+
+Json evaluation_json(const std::vector<runtime::Measured>& metrics,
+                     const std::vector<runtime::MeasuredSource>& sources) {
+  Json json{{"metrics", Json::object()},
+            {"samples", Json::object()},
+            {"broken", Json::object()},
+            {"synthetic", Json::array()}};
+  for (const runtime::Measured& one : metrics) {
+    json["metrics"][one.key] = one.value;
+  }
+  for (const runtime::MeasuredSource& one : sources) {
+    json["samples"][one.name] = one.samples;
+    json["broken"][one.name] = one.broken;
+    if (one.synthetic) {
+      json["synthetic"].push_back(one.name);
+    }
+    for (const runtime::LabelCount& label : one.labels) {
+      json["labelled"][one.name][label.input] = {{"labels", label.labels}, {"of", label.all}};
+    }
+  }
+  return json;
 }
 
-void JsonProgress::on_end(const runtime::EndEvent& e) {
-  emit(port_, "end",
-       {{"step", e.step},
-        {"loss", e.loss},
-        {"weights", e.weights},
-        {"exit", e.exit},
-        {"seconds", e.seconds},
-        {"bad_samples", e.bad_samples},
-        {"timed_steps", e.timed_steps},
-        {"busy_s", by_device(e.devices, &DeviceTimes::busy)},
-        {"bubble_s", by_device(e.devices, &DeviceTimes::idle)},
-        {"host_sent", e.host_sent},
-        {"arenas", e.arenas},
-        {"peak_before_arenas", e.peak_before_arenas},
-        {"peak_resident", e.peak_resident}});
+void JsonProgress::on(const runtime::Event& event) {
+  const auto print = Overloaded{
+      [](const runtime::WorkEvent&) {},
+      [](const runtime::InterruptEvent&) {},
+      [this](const auto& e) {
+        const Line line = line_of(e);
+        Json json{{"v", 1}, {"t", line.kind}, {"time", port_.now()}};
+        json.update(line.fields);
+        port_.write(json_line(json));
+      },
+  };
+  std::visit(print, event);
 }
 
 }  // namespace xrun::cli

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <variant>
 
+#include "graph/base/overloaded.h"
 #include "graph/base/utf8.h"
 
 namespace xrun::cli {
@@ -24,6 +26,52 @@ std::string pause_field(std::string_view name, Seconds seconds) {
 }
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
+
+// The lines that events print, without the time in front.
+
+std::string line_of(const runtime::ResumeEvent& e) { return fmt::format("resumed step={} from={}", e.step, e.path); }
+
+std::string line_of(const runtime::NoteEvent& e) { return fmt::format("note {}", e.message); }
+
+std::string line_of(const runtime::EvalEvent& e) {
+  std::string line = fmt::format("eval step={}", e.step);
+  for (const runtime::Measured& one : e.metrics) {
+    line += fmt::format(" {}={:.4f}", one.key, one.value);
+  }
+  std::vector<std::string> synthetic;
+  for (const runtime::MeasuredSource& one : e.sources) {
+    line += one.broken > 0 ? fmt::format(" {}.broken={}", one.name, one.broken) : "";
+    for (const runtime::LabelCount& label : one.labels) {
+      line += fmt::format(" {}.{}.labels={} of={}", one.name, label.input, label.labels, label.all);
+    }
+    if (one.synthetic) {
+      synthetic.push_back(one.name);
+    }
+  }
+  line += synthetic_field(synthetic);
+  return line + fmt::format(" seconds={:.1f}", e.seconds);
+}
+
+std::string line_of(const runtime::GraphEvent& e) {
+  return fmt::format("graph step={} head={} of_step={} recall={:.4f} seconds={:.2f} waited={:.2f}", e.step, e.head,
+                     e.of_step, e.recall, e.seconds, e.waited);
+}
+
+std::string line_of(const runtime::CheckpointEvent& e) {
+  const std::string waited = e.waited < e.seconds ? fmt::format(" waited={:.3f}", e.waited) : "";
+  const std::string next = e.interval > 0 ? fmt::format(" next_s={:.1f}", e.interval) : "";
+  return fmt::format("checkpoint step={} path={} mib={:.1f} seconds={:.2f}{}{}", e.step, e.path,
+                     static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds, waited, next);
+}
+
+std::string line_of(const runtime::CopyEvent& e) {
+  return fmt::format("copy step={} path={} mib={:.1f} seconds={:.2f}", e.step, e.path,
+                     static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds);
+}
+
+std::string line_of(const runtime::StopEvent& e) { return fmt::format("stop step={} reason=\"{}\"", e.step, e.reason); }
+
+std::string line_of(const runtime::InterruptEvent&) { return fmt::format("stopping {}", kStopping); }
 
 }  // namespace
 
@@ -63,28 +111,16 @@ void PlainProgress::finish_work(const runtime::WorkEvent& next, double time) {
   beaten_in_work_ = false;
 }
 
-void PlainProgress::on_work(const runtime::WorkEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
+void PlainProgress::begin_work(const runtime::WorkEvent& e, double time) {
   if (!work_.same(e)) {
     finish_work(e, time);
   }
   work_.begin(e, time);
 }
 
-void PlainProgress::on_plan(const runtime::PlanEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  if (!e.file.empty()) {
-    tell(fmt::format("{} checked plan={} file={}", stamp(time), e.plan, e.file), time);
-  }
-}
-
-void PlainProgress::on_start(const runtime::StartEvent& e) {
-  const std::lock_guard lock(mutex_);
+void PlainProgress::begin_run(const runtime::StartEvent& e, double time) {
   training_ = true;
   usable_ = e.memory_usable;
-  const double time = port_.now();
   tell(fmt::format("{} start model={} plan={} devices={} steps={} batch={}{} samples={}{} mem_gib={:.2f} "
                    "mem_plan_gib={:.2f} mem_of_gib={:.2f}",
                    stamp(time), e.model, e.plan, e.devices, e.steps, e.batch,
@@ -96,100 +132,7 @@ void PlainProgress::on_start(const runtime::StartEvent& e) {
   }
 }
 
-void PlainProgress::on_resume(int64_t step, const std::string& path) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  tell(fmt::format("{} resumed step={} from={}", stamp(time), step, path), time);
-}
-
-void PlainProgress::on_note(const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  tell(fmt::format("{} note {}", stamp(time), message), time);
-}
-
-// Takes a step at most once a second between two lines, since heartbeats show the step's loss and rate.
-bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
-
-void PlainProgress::on_step(const runtime::StepReport& step, bool due) {
-  const std::lock_guard lock(mutex_);
-  const double time = stepped_ = port_.now();
-  loss_ = step.line.loss;
-  rate_ = step.line.samples_per_second;
-  work_.move(time);
-  if (due) {
-    tell(plain_line(step, usable_, time), time);
-  }
-}
-
-void PlainProgress::on_eval(const runtime::EvalEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  std::string line = fmt::format("{} eval step={}", stamp(time), e.step);
-  for (const runtime::Measured& one : e.metrics) {
-    line += fmt::format(" {}={:.4f}", one.key, one.value);
-  }
-  std::vector<std::string> synthetic;
-  for (const runtime::MeasuredSource& one : e.sources) {
-    line += one.broken > 0 ? fmt::format(" {}.broken={}", one.name, one.broken) : "";
-    for (const runtime::LabelCount& label : one.labels) {
-      line += fmt::format(" {}.{}.labels={} of={}", one.name, label.input, label.labels, label.all);
-    }
-    if (one.synthetic) {
-      synthetic.push_back(one.name);
-    }
-  }
-  line += synthetic_field(synthetic);
-  tell(line + fmt::format(" seconds={:.1f}", e.seconds), time);
-}
-
-void PlainProgress::on_graph(const runtime::GraphEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  tell(fmt::format("{} graph step={} head={} of_step={} recall={:.4f} seconds={:.2f} waited={:.2f}", stamp(time),
-                   e.step, e.head, e.of_step, e.recall, e.seconds, e.waited),
-       time);
-}
-
-void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  const std::string waited = e.waited < e.seconds ? fmt::format(" waited={:.3f}", e.waited) : "";
-  const std::string next = e.interval > 0 ? fmt::format(" next_s={:.1f}", e.interval) : "";
-  tell(fmt::format("{} checkpoint step={} path={} mib={:.1f} seconds={:.2f}{}{}", stamp(time), e.step, e.path,
-                   static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds, waited, next),
-       time);
-}
-
-void PlainProgress::on_copy(const runtime::CopyEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  tell(fmt::format("{} copy step={} path={} mib={:.1f} seconds={:.2f}", stamp(time), e.step, e.path,
-                   static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds),
-       time);
-}
-
-void PlainProgress::on_profile(const runtime::ProfileEvent& e) {
-  const std::lock_guard lock(mutex_);
-  told_ = port_.now();
-  work_.move(told_);
-  port_.write(printable(profile_text(e)));
-}
-
-void PlainProgress::on_warn(const runtime::WarnEvent& e) {
-  const std::lock_guard lock(mutex_);
-  tell(fmt::format("warning[{}]: {}", e.code, e.message), port_.now());
-}
-
-void PlainProgress::on_stop(const runtime::StopEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
-  tell(fmt::format("{} stop step={} reason=\"{}\"", stamp(time), e.step, e.reason), time);
-}
-
-void PlainProgress::on_end(const runtime::EndEvent& e) {
-  const std::lock_guard lock(mutex_);
-  const double time = port_.now();
+void PlainProgress::end_run(const runtime::EndEvent& e, double time) {
   work_.begin({}, time);
   tell(fmt::format("{} end step={}{} weights={} seconds={:.1f} exit={}{}", stamp(time), e.step,
                    std::isnan(e.loss) ? "" : fmt::format(" loss={:.5g}", e.loss), e.weights, e.seconds, e.exit,
@@ -203,10 +146,41 @@ void PlainProgress::on_end(const runtime::EndEvent& e) {
   }
 }
 
-void PlainProgress::on_interrupt() {
+// Takes a step at most once a second between two lines, since heartbeats show the step's loss and rate.
+bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
+
+void PlainProgress::take_step(const runtime::StepEvent& e, double time) {
+  stepped_ = time;
+  loss_ = e.report.line.loss;
+  rate_ = e.report.line.samples_per_second;
+  work_.move(time);
+  if (e.due) {
+    tell(plain_line(e.report, usable_, time), time);
+  }
+}
+
+void PlainProgress::on(const runtime::Event& event) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
-  tell(fmt::format("{} stopping {}", stamp(time), kStopping), time);
+  const auto show = Overloaded{
+      [&](const runtime::WorkEvent& e) { begin_work(e, time); },
+      [&](const runtime::StartEvent& e) { begin_run(e, time); },
+      [&](const runtime::PlanEvent& e) {
+        if (!e.file.empty()) {
+          tell(fmt::format("{} checked plan={} file={}", stamp(time), e.plan, e.file), time);
+        }
+      },
+      [&](const runtime::StepEvent& e) { take_step(e, time); },
+      [&](const runtime::ProfileEvent& e) {
+        told_ = time;
+        work_.move(time);
+        port_.write(printable(profile_text(e)));
+      },
+      [&](const runtime::WarnEvent& e) { tell(fmt::format("warning[{}]: {}", e.code, e.message), time); },
+      [&](const runtime::EndEvent& e) { end_run(e, time); },
+      [&](const auto& e) { tell(stamp(time) + " " + line_of(e), time); },
+  };
+  std::visit(show, event);
 }
 
 void PlainProgress::beat() {

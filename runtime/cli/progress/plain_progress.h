@@ -9,27 +9,13 @@
 
 namespace xrun::cli {
 
-// Threads: any thread may call `beat` and `on_interrupt`.
+// Threads: any thread may call `beat` and `on`.
 class PlainProgress : public runtime::EventSink {
  public:
   explicit PlainProgress(ProgressPort port) : port_(std::move(port)), told_(port_.now()) {}
 
-  void on_work(const runtime::WorkEvent& event) override;
-  void on_plan(const runtime::PlanEvent& event) override;
-  void on_start(const runtime::StartEvent& event) override;
-  void on_resume(int64_t step, const std::string& path) override;
-  void on_note(const std::string& message) override;
+  void on(const runtime::Event& event) override;
   bool wants_step(bool due) override;
-  void on_step(const runtime::StepReport& step, bool due) override;
-  void on_eval(const runtime::EvalEvent& event) override;
-  void on_graph(const runtime::GraphEvent& event) override;
-  void on_checkpoint(const runtime::CheckpointEvent& event) override;
-  void on_copy(const runtime::CopyEvent& event) override;
-  void on_profile(const runtime::ProfileEvent& event) override;
-  void on_warn(const runtime::WarnEvent& event) override;
-  void on_stop(const runtime::StopEvent& event) override;
-  void on_end(const runtime::EndEvent& event) override;
-  void on_interrupt() override;
 
   // Prints a heartbeat with the current work if nothing has been printed for 30 seconds, or if the work has made no
   // progress for 10. Prints at most one heartbeat in 30 seconds.
@@ -37,7 +23,11 @@ class PlainProgress : public runtime::EventSink {
 
  private:
   void tell(std::string_view line, double time);
+  void begin_work(const runtime::WorkEvent& event, double time);
+  void begin_run(const runtime::StartEvent& event, double time);
   void finish_work(const runtime::WorkEvent& next, double time);
+  void take_step(const runtime::StepEvent& event, double time);
+  void end_run(const runtime::EndEvent& event, double time);
 
   std::mutex mutex_;
   const ProgressPort port_;
@@ -48,7 +38,7 @@ class PlainProgress : public runtime::EventSink {
   double loss_ = 0;  // loss of the last step that was reported
   double rate_ = 0;  // images a second; 0: no step yet
   double told_;
-  double stepped_ = -1e9;  // when on_step was last called
+  double stepped_ = -1e9;  // when a step was last reported
   double beaten_ = -1e9;
 };
 

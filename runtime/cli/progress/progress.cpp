@@ -96,7 +96,7 @@ std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const
     return std::make_unique<JsonProgress>(std::move(port));
   }
   if (mode == "none") {
-    return std::make_unique<runtime::EventSink>();
+    return std::make_unique<runtime::NullSink>();
   }
   if (mode == "tty" || (mode == "auto" && console.stderr_is_tty())) {
     return std::make_unique<Beating<BarProgress>>(std::move(port));

@@ -10,6 +10,9 @@
 #include <prometheus/registry.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <variant>
+
+#include "graph/base/overloaded.h"
 
 namespace xrun::cli {
 namespace {
@@ -59,11 +62,88 @@ struct Prometheus::Server {
     family(name, help).Add(labels).Set(value);
   }
 
+  // Sets the figures of an event.
+  void show(const runtime::StartEvent& event) const;
+  void show(const runtime::StepReport& report) const;
+  void show(const runtime::EvalEvent& event) const;
+  void show(const runtime::CheckpointEvent& event) const;
+  void show(const runtime::WarnEvent& event) const;
+
   const struct sigaction lost_reader = action_of(SIGPIPE);  // read before the server starts
   std::shared_ptr<prometheus::Registry> figures =
       std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
   prometheus::Exposer exposer;
 };
+
+void Prometheus::Server::show(const runtime::StartEvent& event) const {
+  keep_signals();
+  set("run_info", "the model and the plan of the run; always 1", 1, {{"model", event.model}, {"plan", event.plan}});
+  set("step", "steps done", static_cast<double>(event.first_step));
+  set("steps", "steps of the whole run", static_cast<double>(event.steps));
+  set("epoch_samples", "samples of an epoch", static_cast<double>(event.samples));
+  set("batch", "samples of the step", static_cast<double>(event.batch));
+  set("ranks", "processes of the run", event.ranks);
+  set("step_predicted_seconds", "the time of a step that the plan predicts", event.predicted_step);
+  set("arena_planned_bytes", "all memory that the plan counts", static_cast<double>(event.memory_planned));
+}
+
+void Prometheus::Server::show(const runtime::StepReport& report) const {
+  keep_signals();
+  set("step", "steps done", static_cast<double>(report.step));
+  set("epoch", "epochs done", report.epoch);
+  set("loss", "the loss, a mean since the line before", report.line.loss);
+  set("learning_rate", "the rate of the step", report.lr);
+  if (report.grad_norm > 0) {
+    set("gradient_norm", "the norm that `clip` bounds", report.grad_norm);
+  }
+  set("batch", "samples of the step", static_cast<double>(report.batch));
+  set("samples_per_second", "samples by the clock since the line before, without evaluations and saves",
+      report.line.samples_per_second);
+  set("evaluation_pause_seconds", "the time of evaluations since the line before", report.line.evaluation);
+  set("save_pause_seconds", "how long steps waited for saves since the line before", report.line.saves);
+  set("step_seconds", "the time of a step since the line before, waiting for data included", report.line.step);
+  set("data_wait_seconds", "how long a step waited for data since the line before", report.line.data_wait);
+  set("arena_bytes", "memory of all arenas", static_cast<double>(report.memory));
+  set("resident_bytes", "memory of the process", static_cast<double>(report.resident));
+  for (const auto& [name, value] : report.line.metrics) {
+    set("metric", "a metric, a mean since the line before", value, {{"metric", name}});
+  }
+  for (size_t device = 0; device < report.devices.size(); ++device) {
+    const runtime::DeviceTimes& times = report.devices[device];
+    for (const auto& [part, seconds] : {std::pair("busy", times.busy), std::pair("exposed_comm", times.exposed_comm),
+                                        std::pair("idle", times.idle)}) {
+      set("device_seconds", "the time of the step on a device", seconds,
+          {{"device", std::to_string(device)}, {"part", part}});
+    }
+  }
+  for (const runtime::ActiveReport& active : report.active) {
+    set("active_classes", "active classes of a head in the step", static_cast<double>(active.classes),
+        {{"head", active.head}});
+  }
+}
+
+void Prometheus::Server::show(const runtime::EvalEvent& event) const {
+  for (const runtime::Measured& one : event.metrics) {
+    set("evaluation", "a metric over all samples of a source", one.value,
+        {{"metric", one.key}, {"synthetic", one.synthetic ? "yes" : "no"}});
+  }
+  set("evaluation_step", "steps done before the last evaluation", static_cast<double>(event.step));
+}
+
+void Prometheus::Server::show(const runtime::CheckpointEvent& event) const {
+  set("checkpoint_step", "steps done before the last save", static_cast<double>(event.step));
+  set("checkpoint_seconds", "how long it took", event.seconds);
+  set("checkpoint_bytes", "its size", static_cast<double>(event.bytes));
+}
+
+void Prometheus::Server::show(const runtime::WarnEvent& event) const {
+  prometheus::BuildCounter()
+      .Name("xrun_warnings_total")
+      .Help("warnings of the run, by code")
+      .Register(*figures)
+      .Add({{"code", event.code}})
+      .Increment();
+}
 
 Prometheus::Prometheus(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 Prometheus::~Prometheus() = default;
@@ -77,75 +157,16 @@ Result<std::unique_ptr<Prometheus>> Prometheus::listen(const std::string& addres
   }
 }
 
-void Prometheus::start(const runtime::StartEvent& event) {
-  server_->keep_signals();
-  server_->set("run_info", "the model and the plan of the run; always 1", 1,
-               {{"model", event.model}, {"plan", event.plan}});
-  server_->set("step", "steps done", static_cast<double>(event.first_step));
-  server_->set("steps", "steps of the whole run", static_cast<double>(event.steps));
-  server_->set("epoch_samples", "samples of an epoch", static_cast<double>(event.samples));
-  server_->set("batch", "samples of the step", static_cast<double>(event.batch));
-  server_->set("ranks", "processes of the run", event.ranks);
-  server_->set("step_predicted_seconds", "the time of a step that the plan predicts", event.predicted_step);
-  server_->set("arena_planned_bytes", "all memory that the plan counts", static_cast<double>(event.memory_planned));
-}
-
-void Prometheus::step(const runtime::StepReport& report) {
-  server_->keep_signals();
-  server_->set("step", "steps done", static_cast<double>(report.step));
-  server_->set("epoch", "epochs done", report.epoch);
-  server_->set("loss", "the loss, a mean since the line before", report.line.loss);
-  server_->set("learning_rate", "the rate of the step", report.lr);
-  if (report.grad_norm > 0) {
-    server_->set("gradient_norm", "the norm that `clip` bounds", report.grad_norm);
-  }
-  server_->set("batch", "samples of the step", static_cast<double>(report.batch));
-  server_->set("samples_per_second", "samples by the clock since the line before, without evaluations and saves",
-               report.line.samples_per_second);
-  server_->set("evaluation_pause_seconds", "the time of evaluations since the line before", report.line.evaluation);
-  server_->set("save_pause_seconds", "how long steps waited for saves since the line before", report.line.saves);
-  server_->set("step_seconds", "the time of a step since the line before, waiting for data included", report.line.step);
-  server_->set("data_wait_seconds", "how long a step waited for data since the line before", report.line.data_wait);
-  server_->set("arena_bytes", "memory of all arenas", static_cast<double>(report.memory));
-  server_->set("resident_bytes", "memory of the process", static_cast<double>(report.resident));
-  for (const auto& [name, value] : report.line.metrics) {
-    server_->set("metric", "a metric, a mean since the line before", value, {{"metric", name}});
-  }
-  for (size_t device = 0; device < report.devices.size(); ++device) {
-    const runtime::DeviceTimes& times = report.devices[device];
-    for (const auto& [part, seconds] : {std::pair("busy", times.busy), std::pair("exposed_comm", times.exposed_comm),
-                                        std::pair("idle", times.idle)}) {
-      server_->set("device_seconds", "the time of the step on a device", seconds,
-                   {{"device", std::to_string(device)}, {"part", part}});
-    }
-  }
-  for (const runtime::ActiveReport& active : report.active) {
-    server_->set("active_classes", "active classes of a head in the step", static_cast<double>(active.classes),
-                 {{"head", active.head}});
-  }
-}
-
-void Prometheus::evaluated(const runtime::EvalEvent& event) {
-  for (const runtime::Measured& one : event.metrics) {
-    server_->set("evaluation", "a metric over all samples of a source", one.value,
-                 {{"metric", one.key}, {"synthetic", one.synthetic ? "yes" : "no"}});
-  }
-  server_->set("evaluation_step", "steps done before the last evaluation", static_cast<double>(event.step));
-}
-
-void Prometheus::saved(const runtime::CheckpointEvent& event) {
-  server_->set("checkpoint_step", "steps done before the last save", static_cast<double>(event.step));
-  server_->set("checkpoint_seconds", "how long it took", event.seconds);
-  server_->set("checkpoint_bytes", "its size", static_cast<double>(event.bytes));
-}
-
-void Prometheus::warned(const runtime::WarnEvent& event) {
-  prometheus::BuildCounter()
-      .Name("xrun_warnings_total")
-      .Help("warnings of the run, by code")
-      .Register(*server_->figures)
-      .Add({{"code", event.code}})
-      .Increment();
+void Prometheus::on(const runtime::Event& event) {
+  const auto show = Overloaded{
+      [this](const runtime::StartEvent& e) { server_->show(e); },
+      [this](const runtime::StepEvent& e) { server_->show(e.report); },
+      [this](const runtime::EvalEvent& e) { server_->show(e); },
+      [this](const runtime::CheckpointEvent& e) { server_->show(e); },
+      [this](const runtime::WarnEvent& e) { server_->show(e); },
+      [](const auto&) {},
+  };
+  std::visit(show, event);
 }
 
 }  // namespace xrun::cli

@@ -11,20 +11,16 @@
 namespace xrun::cli {
 
 // Serves the figures of the latest events at http://ADDRESS:PORT/metrics; there are no other pages. Threads: the server
-// has its own threads, which answer requests; any thread may call the functions.
-class Prometheus {
+// has its own threads, which answer requests; any thread may call `on`.
+class Prometheus final : public runtime::EventSink {
  public:
   // `address`: an IPv4 address with a port, "127.0.0.1:9464". Errors: kWorld XG0817 the server cannot listen there.
   static Result<std::unique_ptr<Prometheus>> listen(const std::string& address);
-  ~Prometheus();
+  ~Prometheus() override;
   Prometheus(const Prometheus&) = delete;
   Prometheus& operator=(const Prometheus&) = delete;
 
-  void start(const runtime::StartEvent& event);
-  void step(const runtime::StepReport& report);
-  void evaluated(const runtime::EvalEvent& event);
-  void saved(const runtime::CheckpointEvent& event);
-  void warned(const runtime::WarnEvent& event);
+  void on(const runtime::Event& event) override;
 
  private:
   struct Server;

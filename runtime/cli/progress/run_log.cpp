@@ -8,10 +8,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
+#include <variant>
 
+#include "graph/base/overloaded.h"
 #include "runtime/formats/event_file.h"
 
 namespace xrun::cli {
+namespace {
+
+using Numbers = std::vector<std::pair<std::string, double>>;
+
+Numbers numbers_of(const runtime::StepReport& step) {
+  Numbers numbers{
+      {"train/loss", step.line.loss}, {"train/lr", step.lr}, {"train/samples_per_s", step.line.samples_per_second}};
+  for (const auto& [name, value] : step.line.metrics) {
+    numbers.emplace_back("train/" + name, value);
+  }
+  return numbers;
+}
+
+Numbers numbers_of(const runtime::EvalEvent& event) {
+  Numbers numbers;
+  for (const runtime::Measured& one : event.metrics) {
+    numbers.emplace_back("eval/" + one.key, one.value);
+  }
+  return numbers;
+}
+
+}  // namespace
+
 LogFile::~LogFile() {
   if (file_ >= 0) {
     ::close(file_);
@@ -72,71 +97,16 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
 
 void LoggedProgress::open(Output& output) {
   if (const std::string cause = output.file.open(output.path); !cause.empty()) {
-    shown_->on_warn({"XG0817", output.path + " cannot be opened: " + cause + "; the run continues without this log"});
+    shown_->on(runtime::WarnEvent{
+        "XG0817", output.path + " cannot be opened: " + cause + "; the run continues without this log"});
   }
 }
 
 void LoggedProgress::write(Output& output, std::string_view text) {
   if (const std::string cause = output.file.append(text); !cause.empty()) {
-    shown_->on_warn({"XG0817", output.path + " cannot be written: " + cause + "; the run continues without this log"});
+    shown_->on(runtime::WarnEvent{
+        "XG0817", output.path + " cannot be written: " + cause + "; the run continues without this log"});
   }
-}
-
-void LoggedProgress::write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers) {
-  if (!event_file_.path.empty()) {
-    write(event_file_, runtime::scalar_event(unix_time(), step, numbers));
-  }
-}
-
-void LoggedProgress::on_start(const runtime::StartEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_start(event);
-  started_ = true;
-  open(log_file_);
-  write(log_file_, std::exchange(early_, ""));
-  log_.on_start(event);
-  if (!address_.empty()) {
-    listen(event);
-  }
-  if (!event_file_.path.empty()) {
-    open(event_file_);
-    write(event_file_, runtime::first_event(unix_time()));
-    write(event_file_, runtime::start_event(unix_time(), event.first_step + 1));
-  }
-}
-
-void LoggedProgress::listen(const runtime::StartEvent& event) {
-  auto prometheus = Prometheus::listen(address_);
-  if (!prometheus.ok()) {
-    const runtime::WarnEvent warning{prometheus.error().code,
-                                     prometheus.error().message + "; the run continues without them"};
-    shown_->on_warn(warning);
-    log_.on_warn(warning);
-    return;
-  }
-  prometheus_ = std::move(prometheus).value();
-  prometheus_->start(event);
-  for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
-    prometheus_->warned(warning);
-  }
-}
-
-void LoggedProgress::on_plan(const runtime::PlanEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_plan(event);
-  log_.on_plan(event);
-}
-
-void LoggedProgress::on_resume(int64_t step, const std::string& path) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_resume(step, path);
-  log_.on_resume(step, path);
-}
-
-void LoggedProgress::on_note(const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_note(message);
-  log_.on_note(message);
 }
 
 bool LoggedProgress::wants_step(bool due) {
@@ -144,88 +114,76 @@ bool LoggedProgress::wants_step(bool due) {
   return shows_step_ || log_.wants_step(due);
 }
 
-void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
-  const std::lock_guard lock(mutex_);
-  if (shows_step_) {
-    shown_->on_step(step, due);
-  }
-  if (!due) {
+void LoggedProgress::on(const runtime::Event& event) {
+  if (std::holds_alternative<runtime::WorkEvent>(event) || std::holds_alternative<runtime::InterruptEvent>(event)) {
+    shown_->on(event);  // not logged, so it does not wait until another event is logged
     return;
   }
-  log_.on_step(step, due);
+  const std::lock_guard lock(mutex_);
+  const auto* const step = std::get_if<runtime::StepEvent>(&event);
+  if (step == nullptr || shows_step_) {
+    shown_->on(event);
+  }
+  if (step != nullptr && !step->due) {
+    return;
+  }
+  const bool starts = std::holds_alternative<runtime::StartEvent>(event);
+  if (starts) {
+    open_log();
+  }
+  log_.on(event);
+  if (starts && !address_.empty()) {
+    listen();
+  }
   if (prometheus_ != nullptr) {
-    prometheus_->step(step);
+    prometheus_->on(event);
+  } else if (const auto* const warning = std::get_if<runtime::WarnEvent>(&event);
+             warning != nullptr && !address_.empty() && !started_) {
+    early_warnings_.push_back(*warning);
   }
-  std::vector<std::pair<std::string, double>> numbers{
-      {"train/loss", step.line.loss}, {"train/lr", step.lr}, {"train/samples_per_s", step.line.samples_per_second}};
-  for (const auto& [name, value] : step.line.metrics) {
-    numbers.emplace_back("train/" + name, value);
-  }
-  write_scalars(step.step, numbers);
-}
-
-void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_eval(event);
-  log_.on_eval(event);
-  if (prometheus_ != nullptr) {
-    prometheus_->evaluated(event);
-  }
-  std::vector<std::pair<std::string, double>> numbers;
-  for (const runtime::Measured& one : event.metrics) {
-    numbers.emplace_back("eval/" + one.key, one.value);
-  }
-  write_scalars(event.step, numbers);
-}
-
-void LoggedProgress::on_graph(const runtime::GraphEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_graph(event);
-  log_.on_graph(event);
-}
-
-void LoggedProgress::on_checkpoint(const runtime::CheckpointEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_checkpoint(event);
-  log_.on_checkpoint(event);
-  if (prometheus_ != nullptr) {
-    prometheus_->saved(event);
+  if (!event_file_.path.empty()) {
+    write_event_file(event);
   }
 }
 
-void LoggedProgress::on_copy(const runtime::CopyEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_copy(event);
-  log_.on_copy(event);
+// Opens the log and writes the events before the start.
+void LoggedProgress::open_log() {
+  started_ = true;
+  open(log_file_);
+  write(log_file_, std::exchange(early_, ""));
 }
 
-void LoggedProgress::on_profile(const runtime::ProfileEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_profile(event);
-  log_.on_profile(event);
-}
-
-void LoggedProgress::on_warn(const runtime::WarnEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_warn(event);
-  log_.on_warn(event);
-  if (prometheus_ != nullptr) {
-    prometheus_->warned(event);
-  } else if (!address_.empty() && !started_) {
-    early_warnings_.push_back(event);
+void LoggedProgress::listen() {
+  auto prometheus = Prometheus::listen(address_);
+  if (!prometheus.ok()) {
+    const runtime::WarnEvent warning{prometheus.error().code,
+                                     prometheus.error().message + "; the run continues without them"};
+    shown_->on(warning);
+    log_.on(warning);
+    return;
+  }
+  prometheus_ = std::move(prometheus).value();
+  for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
+    prometheus_->on(warning);
   }
 }
 
-void LoggedProgress::on_stop(const runtime::StopEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_stop(event);
-  log_.on_stop(event);
-}
-
-void LoggedProgress::on_end(const runtime::EndEvent& event) {
-  const std::lock_guard lock(mutex_);
-  shown_->on_end(event);
-  log_.on_end(event);
+void LoggedProgress::write_event_file(const runtime::Event& event) {
+  const auto write_each = Overloaded{
+      [this](const runtime::StartEvent& e) {
+        open(event_file_);
+        write(event_file_, runtime::first_event(unix_time()));
+        write(event_file_, runtime::start_event(unix_time(), e.first_step + 1));
+      },
+      [this](const runtime::StepEvent& e) {
+        write(event_file_, runtime::scalar_event(unix_time(), e.report.step, numbers_of(e.report)));
+      },
+      [this](const runtime::EvalEvent& e) {
+        write(event_file_, runtime::scalar_event(unix_time(), e.step, numbers_of(e)));
+      },
+      [](const auto&) {},
+  };
+  std::visit(write_each, event);
 }
 
 }  // namespace xrun::cli

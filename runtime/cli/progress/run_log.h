@@ -6,7 +6,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runtime/cli/progress/json_progress.h"
@@ -40,28 +39,14 @@ class LogFile {
   int file_ = -1;
 };
 
-// Passes events to another sink and logs them. Events before `on_start` are kept until then, because the checkpoint
-// directory may not exist yet. Threads: `on_interrupt` and `on_warn` may be called from any thread.
+// Passes events to another sink and logs them. Events before the StartEvent are kept until then, because the checkpoint
+// directory may not exist yet. Threads: any thread may call `on` with an InterruptEvent or a WarnEvent.
 class LoggedProgress : public runtime::EventSink {
  public:
   LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const LogOptions& options);
 
-  void on_work(const runtime::WorkEvent& event) override { shown_->on_work(event); }
-  void on_start(const runtime::StartEvent& event) override;
-  void on_plan(const runtime::PlanEvent& event) override;
-  void on_resume(int64_t step, const std::string& path) override;
-  void on_note(const std::string& message) override;
+  void on(const runtime::Event& event) override;
   bool wants_step(bool due) override;
-  void on_step(const runtime::StepReport& step, bool due) override;
-  void on_eval(const runtime::EvalEvent& event) override;
-  void on_graph(const runtime::GraphEvent& event) override;
-  void on_checkpoint(const runtime::CheckpointEvent& event) override;
-  void on_copy(const runtime::CopyEvent& event) override;
-  void on_profile(const runtime::ProfileEvent& event) override;
-  void on_warn(const runtime::WarnEvent& event) override;
-  void on_stop(const runtime::StopEvent& event) override;
-  void on_end(const runtime::EndEvent& event) override;
-  void on_interrupt() override { shown_->on_interrupt(); }
 
  private:
   // A file of the run and its name.
@@ -70,9 +55,10 @@ class LoggedProgress : public runtime::EventSink {
     LogFile file;
   };
   void open(Output& output);
-  void listen(const runtime::StartEvent& event);
   void write(Output& output, std::string_view text);
-  void write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers);
+  void open_log();
+  void listen();
+  void write_event_file(const runtime::Event& event);
 
   std::mutex mutex_;  // held while an event is shown and logged
   std::unique_ptr<runtime::EventSink> shown_;

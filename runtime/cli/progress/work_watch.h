@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/step_events.h"
 
 namespace xrun::cli {
 

@@ -102,18 +102,19 @@ class Settling {
                            span_of_train(module_));
     }
     for (size_t i = 0; i < std::min(added.size(), kMostNotes); ++i) {
-      events_.on_note(fmt::format("`{}` is added to `{}` as class {}", added[i], own.input, trained.names.size() + i));
+      events_.on(runtime::NoteEvent{
+          fmt::format("`{}` is added to `{}` as class {}", added[i], own.input, trained.names.size() + i)});
     }
     if (added.size() > kMostNotes) {
-      events_.on_note(fmt::format("{} more classes are added to `{}`, up to class {}",
-                                  format_count(static_cast<int64_t>(added.size() - kMostNotes)), own.input,
-                                  table.names.size() - 1));
+      events_.on(runtime::NoteEvent{fmt::format("{} more classes are added to `{}`, up to class {}",
+                                                format_count(static_cast<int64_t>(added.size() - kMostNotes)),
+                                                own.input, table.names.size() - 1)});
     }
     if (!gone.empty()) {
-      events_.on_warn(
-          {"XG0416", fmt::format("the source `train` has no samples of {}, {} of the checkpoint: {} {} kept",
-                                 listed(gone), gone.size() == 1 ? "a class" : "classes",
-                                 gone.size() == 1 ? "its row" : "their rows", gone.size() == 1 ? "is" : "are")});
+      events_.on(runtime::WarnEvent{
+          "XG0416", fmt::format("the source `train` has no samples of {}, {} of the checkpoint: {} {} kept",
+                                listed(gone), gone.size() == 1 ? "a class" : "classes",
+                                gone.size() == 1 ? "its row" : "their rows", gone.size() == 1 ? "is" : "are")});
     }
     return table;
   }
@@ -139,10 +140,10 @@ Result<ClassTables> settle_classes(runtime::SampleRows& rows, const std::optiona
   for (const ClassTable& own : rows.classes()) {
     const ClassTable* found = runtime::find_table(of_checkpoint, own.input);
     if (found == nullptr && own.named) {
-      events.on_note(
+      events.on(runtime::NoteEvent{
           fmt::format("the checkpoint does not say what the classes of `{}` are: they are numbered as the "
                       "source `train` numbers them",
-                      own.input));
+                      own.input)});
     }
     if (found == nullptr || !found->named || !own.named) {
       settled.push_back(found == nullptr ? own : *found);

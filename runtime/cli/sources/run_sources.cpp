@@ -87,7 +87,7 @@ void add_facts(const runtime::SampleRows& rows, Facts& facts) {
 
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
   for (const Error& warning : rows.warnings()) {
-    events.on_warn({warning.code, warning.message});
+    events.on(runtime::WarnEvent{warning.code, warning.message});
   }
 }
 
@@ -99,7 +99,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
-    events.on_work({.work = runtime::Work::kOpen, .subject = name});
+    events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = name});
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
     XRUN_TRY(rows->number_by(trained));
     warn_of(*rows, events);

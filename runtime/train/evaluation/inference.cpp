@@ -14,7 +14,7 @@ namespace {
 
 void tell(EventSink* events, Work work, const RowSource& source, int64_t done, int64_t total) {
   if (events != nullptr) {
-    events->on_work({.work = work, .subject = source.name(), .done = done, .total = total});
+    events->on(WorkEvent{.work = work, .subject = source.name(), .done = done, .total = total});
   }
 }
 

@@ -290,7 +290,7 @@ void ClassGraphs::move_to(Session& session) {
 // Waits until all ranks have ended the build, and returns the time that took.
 Result<Seconds> ClassGraphs::wait_for(Graph& graph) {
   const auto begin = Clock::now();
-  events_.on_work({.work = Work::kPrepare, .subject = "the graph of nearest classes"});
+  events_.on(WorkEvent{.work = Work::kPrepare, .subject = "the graph of nearest classes"});
   graph.ranks->listen();
   const bool built =
       graph.work->wait_unless([&] { return (stop_ != nullptr && *stop_) || graph.ranks->others_leave(); });
@@ -310,12 +310,12 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
   std::copy_n(graph.next_lists, graph.head->classes * graph.head->neighbours, graph.lists_in_use);
   session_->state().keep(*graph.lists, true);
   session_->state().keep(*graph.snapshot, false);
-  events_.on_graph({.step = done,
-                    .head = head,
-                    .of_step = schedule_.begin_of(graph.next),
-                    .recall = graph.recall,
-                    .seconds = graph.seconds,
-                    .waited = waited});
+  events_.on(GraphEvent{.step = done,
+                        .head = head,
+                        .of_step = schedule_.begin_of(graph.next),
+                        .recall = graph.recall,
+                        .seconds = graph.seconds,
+                        .waited = waited});
   warn(graph, head, waited);
   ++graph.next;
   return {};
@@ -325,11 +325,11 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
 void ClassGraphs::warn(const Graph& graph, const std::string& head, Seconds waited) {
   if (const auto slow = slow_build(head, graph.head->exact_graph, graph.seconds, waited); slow && !told_slow_) {
     told_slow_ = true;
-    events_.on_warn(*slow);
+    events_.on(*slow);
   }
   if (const auto poor = poor_graph(head, graph.recall, graph.head->probes); poor && !told_poor_) {
     told_poor_ = true;
-    events_.on_warn(*poor);
+    events_.on(*poor);
   }
 }
 

@@ -357,7 +357,7 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
 
 void warn_if_interpreted(EventSink& events) {
   if (const auto failure = ops::jit_report().failure) {
-    events.on_warn({failure->code, failure->message + "; " + failure->help});
+    events.on(WarnEvent{failure->code, failure->message + "; " + failure->help});
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/run_events.h"
 #include "runtime/train/state/class_tables.h"
 
 namespace xrun::runtime {

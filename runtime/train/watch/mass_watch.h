@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "graph/settings/specs.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/run_events.h"
+#include "runtime/train/events/step_events.h"
 
 namespace xrun::runtime {
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "runtime/executor/step_profile.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/run_events.h"
+#include "runtime/train/events/step_events.h"
 
 namespace xrun::runtime {
 

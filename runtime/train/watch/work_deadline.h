@@ -10,7 +10,7 @@
 #include <string>
 
 #include "graph/base/units.h"
-#include "runtime/train/events/events.h"
+#include "runtime/train/events/step_events.h"
 
 namespace xrun::runtime {
 

@@ -204,10 +204,13 @@ TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
     std::map<int64_t, int64_t> done;  // for the step of each save, the last completed step when the save ended
     int64_t step = 0;
     bool wants_step(bool /*due*/) override { return true; }
-    void on_step(const StepReport& event, bool /*due*/) override { step = event.step; }
-    void on_checkpoint(const CheckpointEvent& event) override {
-      saves.push_back(event);
-      done[event.step] = step;
+    void on(const Event& event) override {
+      if (const auto* const reported = std::get_if<StepEvent>(&event)) {
+        step = reported->report.step;
+      } else if (const auto* const save = std::get_if<CheckpointEvent>(&event)) {
+        saves.push_back(*save);
+        done[save->step] = step;
+      }
     }
   } watch;
   io_.write_time = std::chrono::milliseconds(3);
@@ -236,15 +239,21 @@ TEST_F(BackgroundSaves, AreReportedWhenTheyAreDurable) {
     std::vector<int64_t> saved, late;
     int64_t done = 0;
     bool wants_step(bool /*due*/) override { return true; }
-    void on_step(const StepReport& event, bool /*due*/) override { done = event.step; }
-    void on_checkpoint(const CheckpointEvent& event) override {
+    void on(const Event& event) override {
+      if (const auto* const reported = std::get_if<StepEvent>(&event)) {
+        done = reported->report.step;
+      } else if (const auto* const save = std::get_if<CheckpointEvent>(&event)) {
+        check(*save);
+      }
+    }
+    void check(const CheckpointEvent& save) {
       const auto newest = newest_in(root);
-      EXPECT_TRUE(newest.ok() && *newest && root + "/" + **newest == event.path) << event.path;
-      EXPECT_TRUE(open_checkpoint(event.path).ok());
-      EXPECT_LE(event.waited, event.seconds);
-      saved.push_back(event.step);
-      if (done > event.step) {
-        late.push_back(event.step);
+      EXPECT_TRUE(newest.ok() && *newest && root + "/" + **newest == save.path) << save.path;
+      EXPECT_TRUE(open_checkpoint(save.path).ok());
+      EXPECT_LE(save.waited, save.seconds);
+      saved.push_back(save.step);
+      if (done > save.step) {
+        late.push_back(save.step);
       }
     }
   };
@@ -304,8 +313,13 @@ TEST_F(BackgroundSaves, AStopWaitsForTheRunningSave) {
     std::atomic<bool>* stop = nullptr;
     std::vector<int64_t> saved;
     bool wants_step(bool /*due*/) override { return true; }
-    void on_step(const StepReport& event, bool /*due*/) override { *stop = event.step >= 5; }
-    void on_checkpoint(const CheckpointEvent& event) override { saved.push_back(event.step); }
+    void on(const Event& event) override {
+      if (const auto* const reported = std::get_if<StepEvent>(&event)) {
+        *stop = reported->report.step >= 5;
+      } else if (const auto* const save = std::get_if<CheckpointEvent>(&event)) {
+        saved.push_back(save->step);
+      }
+    }
   } events;
   events.stop = &stop;
   prepared_.module.train.log_every = {1, TrainSpan::kSteps};

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "runtime/device/cpu/cpu_device.h"
@@ -91,7 +92,11 @@ struct RankResult {
 struct GraphSink final : EventSink {
   explicit GraphSink(std::vector<GraphEvent>& events) : graphs(events) {}
   std::vector<GraphEvent>& graphs;
-  void on_graph(const GraphEvent& event) override { graphs.push_back(event); }
+  void on(const Event& event) override {
+    if (const auto* const graph = std::get_if<GraphEvent>(&event)) {
+      graphs.push_back(*graph);
+    }
+  }
 };
 
 // Runs the steps in a new session and records the results.

@@ -9,8 +9,10 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "graph/base/overloaded.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/state/checkpoint_store.h"
 #include "runtime/train/trainer.h"
@@ -23,37 +25,44 @@ struct Recorder final : EventSink {
   std::vector<StepReport> steps;
   std::vector<EvalEvent> evals;
   std::vector<EndEvent> ends;
+  std::vector<ProfileEvent> profiles;
+  std::vector<GraphEvent> graphs;
+  std::vector<WarnEvent> warnings;
   std::vector<std::pair<Work, int64_t>> works;  // each with the amount of work done
   std::vector<std::string> subjects;
-  void on_work(const WorkEvent& event) override {
-    works.emplace_back(event.work, event.done);
-    subjects.emplace_back(event.subject);
-  }
   // A step is reported if its number, counted from 1, is a multiple of `every`.
   int64_t every = 1;
   int64_t asked = 0;
-  bool wants_step(bool) override { return ++asked % every == 0; }
   std::function<void(const StepReport&)> at_step;  // called for each step if set
-  void on_step(const StepReport& report, bool) override {
-    steps.push_back(report);
-    if (at_step) {
-      at_step(report);
-    }
+  std::function<void()> at_graph;                  // called for each graph if set
+
+  bool wants_step(bool) override { return ++asked % every == 0; }
+  void on(const Event& event) override {
+    const auto record = Overloaded{
+        [this](const WorkEvent& e) {
+          works.emplace_back(e.work, e.done);
+          subjects.emplace_back(e.subject);
+        },
+        [this](const StepEvent& e) {
+          steps.push_back(e.report);
+          if (at_step) {
+            at_step(e.report);
+          }
+        },
+        [this](const EvalEvent& e) { evals.push_back(e); },
+        [this](const ProfileEvent& e) { profiles.push_back(e); },
+        [this](const GraphEvent& e) {
+          graphs.push_back(e);
+          if (at_graph) {
+            at_graph();
+          }
+        },
+        [this](const WarnEvent& e) { warnings.push_back(e); },
+        [this](const EndEvent& e) { ends.push_back(e); },
+        [](const auto&) {},
+    };
+    std::visit(record, event);
   }
-  void on_eval(const EvalEvent& event) override { evals.push_back(event); }
-  std::vector<ProfileEvent> profiles;
-  void on_profile(const ProfileEvent& event) override { profiles.push_back(event); }
-  std::vector<GraphEvent> graphs;
-  std::function<void()> at_graph;
-  void on_graph(const GraphEvent& event) override {
-    graphs.push_back(event);
-    if (at_graph) {
-      at_graph();
-    }
-  }
-  std::vector<WarnEvent> warnings;
-  void on_warn(const WarnEvent& event) override { warnings.push_back(event); }
-  void on_end(const EndEvent& event) override { ends.push_back(event); }
 };
 
 // A checkpoint store in memory.

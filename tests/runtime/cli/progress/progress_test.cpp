@@ -36,7 +36,7 @@ struct Shown {
     return page;
   }
   void work(Work work, std::string_view subject = "", int64_t parts = 0, int64_t total = 0) {
-    sink.on_work({.work = work, .subject = subject, .done = parts, .total = total});
+    sink.on(runtime::WorkEvent{.work = work, .subject = subject, .done = parts, .total = total});
   }
   // Reports steps of one second each that are not due for a line.
   std::string steps(int count) {
@@ -45,7 +45,7 @@ struct Shown {
       work(Work::kData, "", done, 1000);
       work(Work::kStep, "", done, 1000);
       after(1);
-      sink.on_step({.step = ++done, .line = {.loss = 2.5, .samples_per_second = 64}}, false);
+      sink.on(runtime::StepEvent{{.step = ++done, .line = {.loss = 2.5, .samples_per_second = 64}}, false});
       all += page;
     }
     return all;
@@ -65,7 +65,7 @@ TEST(PlainProgress, BeatsAtMostEveryThirtySecondsWhenNothingElseIsPrinted) {
   EXPECT_THAT(beat, HasSubstr("2026-01-05T10:23:01Z working on=step step=30 of=1000 seconds=1.0 loss=2.5"));
   EXPECT_EQ(shown.steps(28), "");
   EXPECT_EQ(lines(shown.steps(3)), 1);
-  shown.sink.on_checkpoint({.step = shown.done, .path = "ckpt"});
+  shown.sink.on(runtime::CheckpointEvent{.step = shown.done, .path = "ckpt"});
   EXPECT_EQ(shown.steps(29), "") << "a line was printed";
 }
 
@@ -108,9 +108,10 @@ TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
 
 TEST(PlainProgress, StepsReportMemoryInUseNextToThePlan) {
   Plain shown;
-  shown.sink.on_start({.memory = 8 * kGiB, .memory_planned = 9 * kGiB, .memory_usable = 74 * kGiB + kGiB / 2});
+  shown.sink.on(
+      runtime::StartEvent{.memory = 8 * kGiB, .memory_planned = 9 * kGiB, .memory_usable = 74 * kGiB + kGiB / 2});
   EXPECT_THAT(shown.page, HasSubstr(" mem_gib=8.00 mem_plan_gib=9.00 mem_of_gib=74.50\n"));
-  shown.sink.on_step({.step = 1, .memory = 8 * kGiB, .resident = 8 * kGiB + kGiB * 6 / 10}, true);
+  shown.sink.on(runtime::StepEvent{{.step = 1, .memory = 8 * kGiB, .resident = 8 * kGiB + kGiB * 6 / 10}, true});
   EXPECT_THAT(shown.page, HasSubstr(" mem_gib=8.60 mem_of_gib=74.50\n"));
 }
 
@@ -145,7 +146,8 @@ TEST(BarProgress, WorkWithoutPartsCountsTheSeconds) {
 
 TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
   Bar shown;
-  shown.sink.on_start({.model = "m", .steps = 1000, .steps_per_epoch = 100, .batch = 64, .memory_usable = 16 * kGiB});
+  shown.sink.on(runtime::StartEvent{
+      .model = "m", .steps = 1000, .steps_per_epoch = 100, .batch = 64, .memory_usable = 16 * kGiB});
   shown.steps(3);
   EXPECT_THAT(shown.page, HasSubstr("step 3 of 1 000"));
   shown.work(Work::kStep, "", 3, 1000);
@@ -154,7 +156,7 @@ TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
   EXPECT_THAT(pause, HasSubstr("step 3 of 1 000"));
   EXPECT_THAT(pause, HasSubstr("  waiting 12 s for step 4\n"));
   shown.page.clear();
-  shown.sink.on_step({.step = 4}, false);
+  shown.sink.on(runtime::StepEvent{{.step = 4}, false});
   EXPECT_THAT(shown.page, ::testing::StartsWith("\033[4A\033[J"));
   EXPECT_THAT(shown.page, Not(HasSubstr("waiting 12 s")));
 }
@@ -170,13 +172,14 @@ TEST(BarProgress, ShowsTheRecentRateAndNotThatOfOneStep) {
 // A save or an evaluation of 20 seconds adds to the time of the run but does not lower its speed.
 TEST(BarProgress, TheSpeedLeavesOutEvaluationsAndSaves) {
   Bar shown;
-  shown.sink.on_start({.steps = 100, .samples = 6400, .batch = 64});
+  shown.sink.on(runtime::StartEvent{.steps = 100, .samples = 6400, .batch = 64});
   for (int step = 1; step <= 3; ++step) {
     shown.after(step == 3 ? 21 : 1);
-    shown.sink.on_step({.step = step,
-                        .line = {.samples_per_second = 64, .run_samples = 64 * step, .run_seconds = 1.0 * step},
-                        .batch = 64},
-                       true);
+    shown.sink.on(
+        runtime::StepEvent{{.step = step,
+                            .line = {.samples_per_second = 64, .run_samples = 64 * step, .run_seconds = 1.0 * step},
+                            .batch = 64},
+                           true});
   }
   EXPECT_THAT(shown.page, HasSubstr("   64 samples/s"));
   EXPECT_THAT(shown.page, HasSubstr("   step 3 of 100   17 min 47 s left"));
@@ -194,24 +197,26 @@ TEST(PlainProgress, ALineHasItsPausesInFieldsOfTheirOwn) {
 
 TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
   Plain plain;
-  plain.sink.on_warn({"XG0412", "x\x1B[31m\n2026 end.png: torn"});
+  plain.sink.on(runtime::WarnEvent{"XG0412", "x\x1B[31m\n2026 end.png: torn"});
   EXPECT_EQ(lines(plain.page), 1) << plain.page;
   EXPECT_EQ(plain.page.find('\x1B'), std::string::npos);
   Bar bar;
-  bar.sink.on_warn({"XG0412", "x\x1B[31m\n2026 end.png: torn"});
+  bar.sink.on(runtime::WarnEvent{"XG0412", "x\x1B[31m\n2026 end.png: torn"});
   EXPECT_THAT(bar.page, HasSubstr("x\u241B[31m\u240A2026"));
 }
 
 TEST(BarProgress, TellsTheAccuracyBeforeTheRates) {
   Shown<BarProgress> shown;
-  shown.sink.on_start({.devices = 1, .steps = 1000, .samples = 64'000, .batch = 64, .predicted_step = 0.5});
+  shown.sink.on(
+      runtime::StartEvent{.devices = 1, .steps = 1000, .samples = 64'000, .batch = 64, .predicted_step = 0.5});
   shown.after(1);
   shown.page.clear();
-  shown.sink.on_step({.step = 500,
-                      .lr = 0.001234,
-                      .grad_norm = 12.3,
-                      .line = {.loss = 1.2345, .metrics = {{"accuracy", 0.9876}}, .samples_per_second = 2128}},
-                     true);
+  shown.sink.on(
+      runtime::StepEvent{{.step = 500,
+                          .lr = 0.001234,
+                          .grad_norm = 12.3,
+                          .line = {.loss = 1.2345, .metrics = {{"accuracy", 0.9876}}, .samples_per_second = 2128}},
+                         true});
   EXPECT_THAT(shown.page, HasSubstr("  loss 1.234   accuracy 98.76 %   lr 0.001234   2 128 samples/s   "));
 }
 

@@ -91,7 +91,11 @@ std::vector<std::string> figures(int port) {
 // A sink that keeps warnings.
 struct Warnings : runtime::EventSink {
   explicit Warnings(std::vector<std::string>& list) : texts(list) {}
-  void on_warn(const runtime::WarnEvent& event) override { texts.push_back(event.code + " " + event.message); }
+  void on(const runtime::Event& event) override {
+    if (const auto* const warning = std::get_if<runtime::WarnEvent>(&event)) {
+      texts.push_back(warning->code + " " + warning->message);
+    }
+  }
   std::vector<std::string>& texts;
 };
 
@@ -109,46 +113,47 @@ class PrometheusTest : public ::testing::Test {
 TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
   const int port = free_port();
   const auto run = serve(port);
-  run->on_start({.model = "a \"net\"",
-                 .plan = "3feb890c",
-                 .steps = 100,
-                 .samples = 3200,
-                 .batch = 32,
-                 .predicted_step = 0.5,
-                 .memory_planned = 4096,
-                 .ranks = 2});
+  run->on(runtime::StartEvent{.model = "a \"net\"",
+                              .plan = "3feb890c",
+                              .steps = 100,
+                              .samples = 3200,
+                              .batch = 32,
+                              .predicted_step = 0.5,
+                              .memory_planned = 4096,
+                              .ranks = 2});
   EXPECT_EQ(figures(port),
             (std::vector<std::string>{"xrun_arena_planned_bytes 4096", "xrun_batch 32", "xrun_epoch_samples 3200",
                                       "xrun_ranks 2", "xrun_run_info{model=\"a \\\"net\\\"\",plan=\"3feb890c\"} 1",
                                       "xrun_step 0", "xrun_step_predicted_seconds 0.5", "xrun_steps 100"}));
   for (const int step : {10, 20}) {
-    run->on_step({.step = step,
-                  .epoch = step / 100.0,
-                  .loss = 99,
-                  .lr = 0.125,
-                  .grad_norm = 2,
-                  .metrics = {{"accuracy", 99}},
-                  .active = {{.head = "id", .classes = 300}},
-                  .line = {.loss = 5.0 / step,
-                           .metrics = {{"accuracy", 0.25}},
-                           .samples_per_second = 64,
-                           .step = 0.5,
-                           .data_wait = 0.03125,
-                           .evaluation = 3,
-                           .saves = 2},
-                  .batch = 32,
-                  .seconds = 99,
-                  .devices = {{.busy = 0.25, .exposed_comm = 0.125, .idle = 0.0625}},
-                  .data_wait = 99,
-                  .memory = 1024,
-                  .resident = 2048},
-                 true);
+    run->on(runtime::StepEvent{{.step = step,
+                                .epoch = step / 100.0,
+                                .loss = 99,
+                                .lr = 0.125,
+                                .grad_norm = 2,
+                                .metrics = {{"accuracy", 99}},
+                                .active = {{.head = "id", .classes = 300}},
+                                .line = {.loss = 5.0 / step,
+                                         .metrics = {{"accuracy", 0.25}},
+                                         .samples_per_second = 64,
+                                         .step = 0.5,
+                                         .data_wait = 0.03125,
+                                         .evaluation = 3,
+                                         .saves = 2},
+                                .batch = 32,
+                                .seconds = 99,
+                                .devices = {{.busy = 0.25, .exposed_comm = 0.125, .idle = 0.0625}},
+                                .data_wait = 99,
+                                .memory = 1024,
+                                .resident = 2048},
+                               true});
   }
-  run->on_step({.step = 21, .line = {.loss = 7}}, false);  // a step that is reported but not due for a line
-  run->on_eval({.step = 20, .metrics = {{"test", 0.75, true}}});
-  run->on_checkpoint({.step = 20, .path = "p", .seconds = 0.5, .bytes = 512});
-  run->on_warn({"XG0811", "slow"});
-  run->on_warn({"XG0811", "slow"});
+  run->on(
+      runtime::StepEvent{{.step = 21, .line = {.loss = 7}}, false});  // a step that is reported but not due for a line
+  run->on(runtime::EvalEvent{.step = 20, .metrics = {{"test", 0.75, true}}});
+  run->on(runtime::CheckpointEvent{.step = 20, .path = "p", .seconds = 0.5, .bytes = 512});
+  run->on(runtime::WarnEvent{"XG0811", "slow"});
+  run->on(runtime::WarnEvent{"XG0811", "slow"});
   EXPECT_EQ(figures(port), (std::vector<std::string>{
                                "xrun_active_classes{head=\"id\"} 300",
                                "xrun_arena_bytes 1024",
@@ -187,7 +192,7 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
 TEST_F(PrometheusTest, RequestsOfStrangersChangeNothing) {
   const int port = free_port();
   const auto run = serve(port);
-  run->on_start({.model = "net", .plan = "1", .steps = 3});
+  run->on(runtime::StartEvent{.model = "net", .plan = "1", .steps = 3});
   for (const std::string& request :
        {std::string("GARBAGE\r\n\r\n"), "GET /" + std::string(1 << 20, 'a') + " HTTP/1.1\r\n\r\n",
         "GET / HTTP/1.1\r\n" + std::string(1 << 20, 'h') + ": x\r\n\r\n", std::string("POST /metrics HTTP/1.1\r\n\r\n"),
