@@ -249,6 +249,9 @@ class Evaluator {
   void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
 
   // call.cpp
+  bool is_builtin(std::string_view name) const;
+  void refuse_callee(std::span<const Name> path, const Call& call, Scope& scope);
+  std::vector<std::string> callable_names(const SourceFile* file, bool is_plain) const;
   Datum call_by_kind(const Callee& callee, const Call& call, Scope& scope);
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
