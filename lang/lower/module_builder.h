@@ -174,6 +174,9 @@ class ModuleBuilder {
   bool lower_source(const SettingNode& node, Scope& scope);
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
                                      Scope& scope, const AugmentDef** def);
+  bool read_binding(const SettingNode& node, Scope& scope, DataBinding& binding, std::vector<const AugmentDef*>& defs);
+  bool bind_field(Source& source, const DataBinding& binding, const std::vector<const AugmentDef*>& defs,
+                  const Expr& first);
 
   // lower_partial.cpp
   void check_partial_labels();
@@ -201,9 +204,13 @@ class ModuleBuilder {
   void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
+  void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+
+  // lower_metrics.cpp
   std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
-  void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+  std::optional<Callee> metric_callee(const Ast& ast, const Expr& expr, Scope& scope);
+  bool read_source(const Ast& ast, const Expr& expr, const OpDef& op, MetricSpec& spec, std::vector<Arg>& args);
 
   // lower_growth.cpp
   void lower_batch(const Settings& settings, const Scope& scope);
