@@ -196,7 +196,7 @@ class ModuleBuilder {
   bool is_callable(std::string_view name, const Scope& scope) const;
   bool refuse_unknown_op(const Name& name, std::string_view what, const Ast& ast, const Expr& expr, Scope& scope);
 
-  // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
+  // lower_train.cpp, lower_loss.cpp, lower_update.cpp
   void lower_train(const DeclRef& decl);
   void lower_duration(const Settings& settings, const Scope& scope);
   void lower_norm_rows(const Settings& settings, const Scope& scope);
@@ -232,8 +232,12 @@ class ModuleBuilder {
   void check_fp8(const GroupSetting& setting);
   void check_exact(const GroupSetting& setting, const GroupSpec& group);
   void check_mapped(const GroupSetting& setting, const GroupSpec& group);
+
+  // lower_curves.cpp
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
+  bool read_curve_argument(const BoundArg& arg, std::string_view name, CurveSpec& spec);
+  bool read_times(const BoundArg& arg, const std::string& what, CurveSpec& spec);
   bool is_reached(const TrainSpan& at, Span place);
   void check_spans(const SettingNode& node);
 
