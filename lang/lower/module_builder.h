@@ -160,7 +160,7 @@ class ModuleBuilder {
   std::optional<SettingChoice> choose(const SettingNode& node, const SettingDef& def);
   void say_later(const SettingNode& node, const SettingDef& def);
 
-  // setting_def.cpp: templates over the type of a spec's member
+  // setting_store.h: templates over the type of a spec's member
   template <class Spec, class T>
   Spec& spec_of(T Spec::*);
   template <class T>
