@@ -36,6 +36,7 @@ namespace xrun::lang {
 
 struct TestResult;  // lang/elaborate/test_result.h
 
+struct MatchedTensor;  // lang/elaborate/scalars/match_types.cpp
 struct Trial;
 
 // An optimizer declared in a file: its update, and the names of its states.
@@ -135,7 +136,7 @@ class Evaluator {
   // The constant arguments as attributes. Tensors and `none` are left out.
   std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
 
-  // ---- types (types.cpp)
+  // ---- types (types.cpp, match_types.cpp)
   // Returns whether a tensor fits a declared type, and reports it if not. New dimension variables become locals of
   // `env`. In messages the tensor is called `param` of `owner`, or the result of `owner` if `param` is empty.
   bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, std::string_view param,
@@ -327,7 +328,9 @@ class Evaluator {
   bool accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env);
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
 
-  // types.cpp
+  // match_types.cpp
+  bool match_classes(const MatchedTensor& tensor, Scope& env);
+  bool match_dims(const MatchedTensor& tensor, Scope& env);
   Help give_the_head(Span at) const;
   void refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at);
 
