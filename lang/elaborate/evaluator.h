@@ -36,6 +36,7 @@ namespace xrun::lang {
 
 struct TestResult;  // lang/elaborate/test_result.h
 
+struct GivenArgument;  // lang/elaborate/calls/bind.cpp
 struct MatchedTensor;  // lang/elaborate/scalars/match_types.cpp
 struct Trial;
 
@@ -127,7 +128,7 @@ class Evaluator {
   DeclRef find_in_library(const char* file, std::string_view name) const;
   std::vector<std::string> names_in_library(const char* file) const;
 
-  // ---- arguments (arguments.cpp)
+  // ---- arguments (bind.cpp, arguments.cpp)
   // Matches the arguments of a call with parameters, evaluates and checks them. Parameters and dimension variables
   // become locals of `env`. Returns nullopt if a fault was reported. `op_call` is the span if the call is a call f(x)
   // of an operator; the message XG0305 needs it.
@@ -306,6 +307,13 @@ class Evaluator {
   bool begins_with_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound);
   void explain_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound, bool is_error);
   void warn_applied_twice(const OpDef& op, const Datum& input, Span at);
+
+  // bind.cpp
+  bool place_arguments(const Signature& signature, const Call& call, std::vector<GivenArgument>& given);
+  bool eval_arguments(const Signature& signature, const Call& call, std::span<GivenArgument> given, Scope& scope,
+                      std::vector<BoundArg>& bound, bool good);
+  bool bind_params(const Signature& signature, const Call& call, std::vector<BoundArg>& bound, Scope& env,
+                   Span op_call);
 
   // arguments.cpp
   std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
