@@ -121,8 +121,8 @@ class ModuleBuilder {
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
-  // setting_values.cpp: each function reads a value of one kind; it reports a value of another kind and returns
-  // nullopt.
+  // setting_values.cpp, setting_quantities.cpp: each function reads a value of one kind; it reports a value of another
+  // kind and returns nullopt.
   std::optional<Datum> value_of(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> real(const SettingNode& node, Scope& scope, const SettingDef& def);
