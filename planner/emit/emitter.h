@@ -118,10 +118,15 @@ class Emitter {
   HeadGradientRows dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
 
   // emit_update.cpp
+  using NormOperands = std::map<int, std::vector<Operand>>;  // key: device; sums of squares that only it computes
   void emit_update();
+  void emit_stage_update(const Stage& stage, int replica);
+  void add_weight_update(ParamId param, int device, Instruction& update);
   void emit_folds();
   void emit_statistics_gather();
   void emit_norms();
+  void emit_head_norms(NormOperands& made);
+  void emit_norms_gather(const NormOperands& made);
   void add_norm_buffers();
   void add_fold(NodeId node, int device, Instruction& update) const;
   Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
