@@ -243,44 +243,8 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
       const bool has_one = call.args.size() == (call.flowing ? 0U : 1U);
       const bool may_be_either =
           is_constant_function(callee.name) || (has_one && scalar_function(callee.name) != nullptr);
-      if (may_be_either && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
-        Call flowing = call;
-        if (!call.flowing) {
-          // Evaluated only here: a second evaluation would double the work at every level of nested calls.
-          flowing.flowing = eval(*call.ast, call.args[0].value, scope);
-          flowing.args = call.args.subspan(1);
-        }
-        if (flowing.flowing->is_error()) {
-          return {};
-        }
-        // max(x, y) of several tensors works element by element, whereas max(x, 1) reduces dimension 1.
-        const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
-        if (scalar_function(callee.name) != nullptr && by_place) {
-          std::vector<Datum> all =
-              flowing.flowing->kind == DatumKind::kTuple ? *flowing.flowing->items : std::vector{*flowing.flowing};
-          for (const Arg& arg : flowing.args) {
-            all.push_back(eval(*call.ast, arg.value, scope));
-            if (all.back().is_error()) {
-              return {};
-            }
-          }
-          const bool several =
-              std::ranges::count(all, DatumKind::kTensor, &Datum::kind) > (all[0].kind == DatumKind::kTensor ? 1 : 0);
-          flowing.args = {};
-          flowing.flowing = all.size() == 1 ? all[0] : make_items(DatumKind::kTuple, std::move(all));
-          if (several) {
-            return call_builtin(callee.name, flowing, scope);
-          }
-        }
-        const Datum& value = *flowing.flowing;
-        const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
-        const Datum& first = is_tuple ? value.items->front() : value;
-        const bool of_params = is_of_params(first) && scalar_function(callee.name) != nullptr;
-        const bool of_numbers = first.kind != DatumKind::kTensor && is_constant_function(callee.name);
-        return of_params || of_numbers ? call_builtin(callee.name, flowing, scope)
-                                       : call_op(*callee.op, flowing, scope);
-      }
-      return call_op(*callee.op, call, scope);
+      const bool has_first = call.flowing || (!call.args.empty() && !call.args[0].name);
+      return may_be_either && has_first ? call_by_first(callee, call, scope) : call_op(*callee.op, call, scope);
     }
     case Callee::kBuiltin:
       return is_measure(callee.name) ? call_measure(callee.name, call, scope) : call_builtin(callee.name, call, scope);
@@ -298,6 +262,44 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     }
   }
   return {};
+}
+
+// Calls an operator, or the function of numbers with the same name if the first argument is not a tensor.
+Datum Evaluator::call_by_first(const Callee& callee, const Call& call, Scope& scope) {
+  Call flowing = call;
+  if (!call.flowing) {
+    // Evaluated only here: a second evaluation would double the work at every level of nested calls.
+    flowing.flowing = eval(*call.ast, call.args[0].value, scope);
+    flowing.args = call.args.subspan(1);
+  }
+  if (flowing.flowing->is_error()) {
+    return {};
+  }
+  // max(x, y) of several tensors works element by element, whereas max(x, 1) reduces dimension 1.
+  const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
+  if (scalar_function(callee.name) != nullptr && by_place) {
+    std::vector<Datum> all =
+        flowing.flowing->kind == DatumKind::kTuple ? *flowing.flowing->items : std::vector{*flowing.flowing};
+    for (const Arg& arg : flowing.args) {
+      all.push_back(eval(*call.ast, arg.value, scope));
+      if (all.back().is_error()) {
+        return {};
+      }
+    }
+    const bool several =
+        std::ranges::count(all, DatumKind::kTensor, &Datum::kind) > (all[0].kind == DatumKind::kTensor ? 1 : 0);
+    flowing.args = {};
+    flowing.flowing = all.size() == 1 ? all[0] : make_items(DatumKind::kTuple, std::move(all));
+    if (several) {
+      return call_builtin(callee.name, flowing, scope);
+    }
+  }
+  const Datum& value = *flowing.flowing;
+  const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
+  const Datum& first = is_tuple ? value.items->front() : value;
+  const bool of_params = is_of_params(first) && scalar_function(callee.name) != nullptr;
+  const bool of_numbers = first.kind != DatumKind::kTensor && is_constant_function(callee.name);
+  return of_params || of_numbers ? call_builtin(callee.name, flowing, scope) : call_op(*callee.op, flowing, scope);
 }
 
 Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {

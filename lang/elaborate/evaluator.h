@@ -215,6 +215,7 @@ class Evaluator {
   std::optional<bool> condition(const Ast& ast, ExprId id, Scope& scope);
   std::optional<bool> truth_of(const Datum& value);
   Datum eval_logic(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum number_arithmetic(Op op, const Datum& tensor, double number, bool tensor_first, const Expr& expr);
   Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
   void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
   Datum unknown_name(const Name& name, Scope& scope);
@@ -255,6 +256,7 @@ class Evaluator {
   void refuse_callee(std::span<const Name> path, const Call& call, Scope& scope);
   std::vector<std::string> callable_names(const SourceFile* file, bool is_plain) const;
   Datum call_by_kind(const Callee& callee, const Call& call, Scope& scope);
+  Datum call_by_first(const Callee& callee, const Call& call, Scope& scope);
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
