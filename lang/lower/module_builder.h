@@ -110,6 +110,7 @@ class ModuleBuilder {
   };
 
   // module_builder.cpp
+  void warn_unused_bindings();
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);

@@ -83,6 +83,7 @@ class Parser {
   DeclKind declaration_kind() const;
   void declaration_header(Decl& decl);
   void results(Decl& decl);
+  void from_header(Decl& decl);
   void option_header(Decl& decl);
   void settings_header(Decl& decl);
   std::string doc_before(uint32_t begin, std::string* file_doc);
