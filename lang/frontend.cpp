@@ -1,6 +1,7 @@
 // Checks a file after the loader has read it and its imports:
 //   1. The --set flags are parsed, and options get their values.
-//   2. The declarations of the run are chosen, by --run, by a `run` declaration, or as the only ones of their kinds.
+//   2. The declarations of the run are chosen, by --run, by a `run` declaration, or as the only ones of their kinds
+//      (run_choice.h).
 //   3. ModuleBuilder lowers them to a Module and checks the settings of all other declarations.
 //   4. Constants are evaluated. If there are no errors, the `test` blocks run.
 //   5. check_uncalled tries the declarations that nothing has called.
@@ -20,6 +21,7 @@
 #include "lang/elaborate/trials/uncalled.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
+#include "lang/run_choice.h"
 #include "lang/syntax/parser.h"
 #include "lang/text/nearest.h"
 #include "lang/text/std_library.h"
@@ -54,7 +56,7 @@ class Frontend {
     set_options();
     check_headers();
     const bool parsed = !diagnostics_.has_errors();
-    const Choice choice = choose();
+    const Choice choice = choose_run(*main, options_, *loader_, diagnostics_);
     check_headers();
     CheckedFile checked;
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
@@ -179,166 +181,6 @@ class Frontend {
         check_extends({&file, &decl}, diagnostics_);
       }
     }
-  }
-
-  // The names of the declarations of one kind. Declarations without a name are left out, since no text can refer to
-  // them.
-  static std::vector<std::string> names_of(const SourceFile& file, DeclKind kind) {
-    std::vector<std::string> names;
-    for (const DeclRef& other : file.all(kind)) {
-      if (other.decl->name) {
-        names.emplace_back(other.decl->name.text);
-      }
-    }
-    return names;
-  }
-
-  static std::string few_of(const std::vector<std::string>& names) {
-    constexpr size_t kFew = 12;
-    const size_t shown = std::min(names.size(), kFew);
-    return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                       shown < names.size() ? ", ..." : "");
-  }
-
-  DeclRef by_name(const SourceFile& file, DeclKind kind, std::string_view name, Span at) {
-    const DeclRef found = file.find(kind, name);
-    if (!found) {
-      const std::vector<std::string> known = names_of(file, kind);
-      Fix fix = did_you_mean(name, known, at,
-                             {known.empty() ? fmt::format("it names no `{}`: declare one, {} {} {{ ... }}",
-                                                          keyword_of(kind), keyword_of(kind), name)
-                                            : fmt::format("name one that it has: {}", few_of(known))});
-      if (!at.valid()) {
-        fix.edits.clear();  // the name is on the command line, not in a file that could be edited
-      }
-      diagnostics_.add(fault("XG0213", at, {"`{}` has no `{} {}`", file.path, keyword_of(kind), name}, "unknown name",
-                             std::move(fix)));
-    }
-    return found;
-  }
-
-  // The only declaration of a kind; empty if there is none. If there are several, it is not clear which one is meant,
-  // which is reported. It is not reported for a file without a model: such a file trains nothing, and may have several
-  // declarations for other files or for --cluster.
-  DeclRef only(DeclKind kind) {
-    const auto found = main_->all(kind);
-    if (found.size() > 1 && main_->all(DeclKind::kModel).empty()) {
-      return {};
-    }
-    if (found.size() > 1) {
-      const std::vector<std::string> names = names_of(*main_, kind);
-      const std::string_view name = names.empty() ? "NAME" : std::string_view(names[0]);
-      diagnostics_.add(fault("XG0213", found[1].decl->keyword,
-                             {"the file has {} declarations of `{}`, and nothing says which one is meant", found.size(),
-                              keyword_of(kind)},
-                             "another one",
-                             {kind == DeclKind::kRun
-                                  ? fmt::format("name it: --run {}", name)
-                                  : fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind), name)})
-                           .also(found[0].decl->keyword, "one"));
-      return {};
-    }
-    return found.empty() ? DeclRef{} : found[0];
-  }
-
-  Choice choose() {
-    Choice choice;
-    const auto runs = main_->all(DeclKind::kRun);
-    DeclRef run;
-    if (!options_.run.empty()) {
-      run = by_name(*main_, DeclKind::kRun, options_.run, {});
-      if (!run) {
-        return choice;
-      }
-    } else if (!runs.empty()) {
-      run = only(DeclKind::kRun);
-      if (!run) {
-        return choice;
-      }
-    }
-    const std::pair<DeclKind, DeclRef*> kinds[] = {{DeclKind::kModel, &choice.model},
-                                                   {DeclKind::kData, &choice.data},
-                                                   {DeclKind::kTrain, &choice.train},
-                                                   {DeclKind::kCluster, &choice.cluster},
-                                                   {DeclKind::kSchedule, &choice.schedule}};
-    Settings chosen;
-    if (run) {
-      chosen = read_settings(run, diagnostics_);
-      for (const SettingNode& node : chosen.root.children) {
-        if (find_setting(DeclKind::kRun, {}, node.key) != nullptr) {
-          if (!node.has_value() || path_text(*node.ast, node.value).empty()) {
-            diagnostics_.add(fault("XG0205", value_span(node), {"`{}` of a run is a name", node.key}, "not a name",
-                                   {"write the name of a declaration: {} = NAME", node.key}));
-          }
-        } else {
-          diagnostics_.add(
-              fault("XG0210", node.key_span, {"unknown setting `{}` in `run`", node.key}, "not a setting of run",
-                    did_you_mean(node.key, {"model", "data", "train", "cluster", "schedule"}, node.key_span,
-                                 {"a run names its model, data, train, cluster and schedule: KIND = NAME"})));
-        }
-      }
-    }
-    for (const auto& [kind, slot] : kinds) {
-      if ((kind == DeclKind::kCluster && !options_.cluster.empty()) ||
-          (kind == DeclKind::kSchedule && !options_.schedule.empty())) {
-        *slot = from_flag(kind, kind == DeclKind::kCluster ? options_.cluster : options_.schedule);
-        continue;
-      }
-      const SettingNode* node = run ? chosen.root.find(keyword_of(kind)) : nullptr;
-      if (node == nullptr) {
-        *slot = only(kind);
-        continue;
-      }
-      const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
-      const SourceFile* file = node->file;
-      if (name.empty() || file->is_missing(name)) {
-        continue;  // already reported
-      }
-      const size_t dot = name.find('.');
-      if (dot != std::string::npos) {
-        const auto module = file->modules.find(name.substr(0, dot));
-        if (module == file->modules.end()) {
-          diagnostics_.add(fault("XG0201", (*node->ast)[node->value].span,
-                                 {"nothing is imported as `{}`", name.substr(0, dot)}, "unknown import",
-                                 {"import it: import \"FILE\" as {}", name.substr(0, dot)}));
-          continue;
-        }
-        file = module->second;
-      }
-      *slot = by_name(*file, kind, std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1),
-                      (*node->ast)[node->value].span);
-    }
-    choice.has_unknown_data = run && chosen.root.find(keyword_of(DeclKind::kData)) != nullptr && !choice.data;
-    return choice;
-  }
-
-  // The declaration that the flag --cluster FILE[:NAME] or --schedule FILE[:NAME] names.
-  DeclRef from_flag(DeclKind kind, const std::string& flag) {
-    const size_t colon = flag.rfind(':');
-    const std::string path = flag.substr(0, colon);
-    const SourceFile* file = loader_->load_file(path);
-    if (file == nullptr) {
-      return {};
-    }
-    if (colon != std::string::npos) {
-      return by_name(*file, kind, std::string_view(flag).substr(colon + 1), {});
-    }
-    const auto all = file->all(kind);
-    if (all.size() != 1) {
-      const std::string_view word = keyword_of(kind);
-      const std::vector<std::string> names = names_of(*file, kind);
-      diagnostics_.add(
-          fault("XG0213", {},
-                all.empty() ? fmt::format("`{}` declares no `{}`", path, word)
-                            : fmt::format("`{}` has {} declarations of `{}`, and nothing says which one is meant", path,
-                                          all.size(), word),
-                "",
-                {all.empty()     ? fmt::format("--{} takes a file that declares one", word)
-                 : names.empty() ? "give them names"
-                                 : fmt::format("name one of {}: --{} {}:{}", few_of(names), word, path, names[0])}));
-      return {};
-    }
-    return all[0];
   }
 
   // Evaluates all constants of the file, which do not depend on a run, so that their faults are reported.

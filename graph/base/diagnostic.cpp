@@ -4,24 +4,18 @@
 //      row if their texts fit; otherwise the texts hang below one another, rightmost first.
 //   3. The notes, the chain of expansions and the fixes follow. A fix with edits shows each edited line as it will
 //      read.
-// A long line is cut to a window around its first mark.
+// A long line is cut to a window around its first mark (marked_line.h).
 #include "graph/base/diagnostic.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "graph/base/marked_line.h"
 #include "graph/base/utf8.h"
 
 namespace xrun {
 namespace {
-
-struct Mark {
-  int column = 1;  // from 1, code points
-  int width = 1;
-  bool primary = false;
-  std::string text;
-};
 
 struct Palette {
   std::string error, warning, bold, blue, help, reset;
@@ -32,105 +26,6 @@ Palette palette(bool color) {
     return {};
   }
   return {"\033[1;31m", "\033[1;33m", "\033[1m", "\033[1;34m", "\033[1;36m", "\033[0m"};
-}
-
-// A program may have lines of megabytes. Only kMostColumns of a line are shown, from kColumnsBefore before its first
-// mark.
-constexpr int kMostColumns = 200;
-constexpr int kColumnsBefore = 60;
-constexpr std::string_view kCut = "...";
-
-struct Window {
-  bool is_part = false;
-  int begin = 0;     // code points before the window
-  std::string text;  // with `...` in place of omitted parts
-};
-
-// The number of bytes that the first `count` code points take.
-size_t bytes_of(std::string_view text, int count) {
-  size_t at = 0;
-  while (at < text.size() && count > 0) {
-    ++at;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) {
-      ++at;
-    }
-    --count;
-  }
-  return at;
-}
-
-// The part of a line in which the code point `at` lies.
-Window window_of(std::string_view line, int at) {
-  const int all = count_code_points(line);
-  if (all <= kMostColumns) {
-    return {.text = std::string(line)};
-  }
-  const int begin = std::clamp(at - kColumnsBefore, 0, all - kMostColumns);
-  line.remove_prefix(bytes_of(line, begin));
-  const std::string_view shown = line.substr(0, bytes_of(line, kMostColumns));
-  return {true, begin,
-          (begin > 0 ? std::string(kCut) : "") + std::string(shown) +
-              (begin + kMostColumns < all ? std::string(kCut) : "")};
-}
-
-// The mark that has to stay visible when a line is cut.
-const Mark& shown_of(const std::vector<Mark>& marks) {
-  const auto primary = std::find_if(marks.begin(), marks.end(), [](const Mark& mark) { return mark.primary; });
-  return primary != marks.end() ? *primary : marks.front();
-}
-
-// Moves marks to their columns in a part of the line; marks of omitted text go to the edges.
-void move_marks(std::vector<Mark>& marks, const Window& window) {
-  const int shift = window.begin > 0 ? window.begin - static_cast<int>(kCut.size()) : 0;
-  const int last = count_code_points(window.text);
-  for (Mark& mark : marks) {
-    const int end = std::clamp(mark.column + mark.width - shift, 2, last + 1);
-    mark.column = std::clamp(mark.column - shift, 1, last);
-    mark.width = std::max(1, end - mark.column);
-  }
-}
-
-// The rows under a source line.
-std::vector<std::string> underline(std::vector<Mark> marks) {
-  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.column < b.column; });
-  std::string row;
-  for (const Mark& mark : marks) {
-    const auto end = static_cast<size_t>(mark.column - 1 + mark.width);
-    row.resize(std::max(row.size(), end), ' ');
-    std::fill(row.begin() + (mark.column - 1), row.begin() + static_cast<std::ptrdiff_t>(end),
-              mark.primary ? '^' : '-');
-  }
-  std::vector<std::string> rows{row};
-  // The rightmost text stands next to the underline; the others hang below, rightmost first.
-  std::vector<Mark> hanging;
-  for (size_t i = 0; i < marks.size(); ++i) {
-    if (marks[i].text.empty()) {
-      continue;
-    }
-    if (i + 1 == marks.size()) {
-      rows[0] += " " + marks[i].text;
-    } else {
-      hanging.push_back(marks[i]);
-    }
-  }
-  if (hanging.empty()) {
-    return rows;
-  }
-  const auto bars = [&](size_t count) {
-    std::string bar;
-    for (size_t i = 0; i < count; ++i) {
-      bar.resize(static_cast<size_t>(hanging[i].column - 1), ' ');
-      bar += '|';
-    }
-    return bar;
-  };
-  rows.push_back(bars(hanging.size()));
-  for (size_t i = hanging.size(); i-- > 0;) {
-    std::string text = bars(i);
-    text.resize(static_cast<size_t>(hanging[i].column - 1), ' ');
-    rows.push_back(text + hanging[i].text);
-  }
-  return rows;
 }
 
 class Renderer {
@@ -184,7 +79,7 @@ class Renderer {
     out_ += paint_.blue + left + " " + sign + paint_.reset + (body.empty() ? "" : " " + body) + "\n";
   }
 
-  Mark mark_of(const Label& label, bool primary) const {
+  LineMark mark_of(const Label& label, bool primary) const {
     const Position at = sources_.position(label.span.file, label.span.begin);
     const std::string_view line = sources_.line(label.span.file, at.line);
     std::string_view covered = sources_.text(label.span);
@@ -195,7 +90,7 @@ class Renderer {
 
   void snippet(const Diagnostic& d) {
     // file -> line -> marks; the primary label's file comes first
-    std::map<int32_t, std::map<int, std::vector<Mark>>> files;
+    std::map<int32_t, std::map<int, std::vector<LineMark>>> files;
     std::vector<int32_t> order{d.primary.span.file};
     const auto add = [&](const Label& label, bool primary) {
       if (!label.span.valid()) {
@@ -217,14 +112,14 @@ class Renderer {
       while (!files[file].empty()) {
         const auto& [line, marks] = *files[file].begin();
         const auto first = std::min_element(marks.begin(), marks.end(),
-                                            [](const Mark& a, const Mark& b) { return a.column < b.column; });
+                                            [](const LineMark& a, const LineMark& b) { return a.column < b.column; });
         block(file, files[file], {line, first->column}, "::: ");
       }
     }
   }
 
   // Prints the lines of a file that are near `at` or near a line already printed, and removes them from `lines`.
-  void block(int32_t file, std::map<int, std::vector<Mark>>& lines, Position at, const char* arrow) {
+  void block(int32_t file, std::map<int, std::vector<LineMark>>& lines, Position at, const char* arrow) {
     constexpr int kNear = 3;  // largest distance in lines
     auto from = lines.find(at.line);
     while (from != lines.begin() && from->first - std::prev(from)->first <= kNear) {
@@ -238,7 +133,7 @@ class Renderer {
             std::to_string(at.line) + ":" + std::to_string(at.column) + "\n";
     blank_row();
     for (auto line = from; line != to; ++line) {
-      const Window window = window_of(sources_.line(file, line->first), shown_of(line->second).column - 1);
+      const LineWindow window = window_of(sources_.line(file, line->first), shown_of(line->second).column - 1);
       if (window.is_part) {
         move_marks(line->second, window);
       }

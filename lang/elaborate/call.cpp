@@ -27,6 +27,26 @@ std::vector<Name> names_of_path(const Ast& ast, ExprId id) {
   return path;
 }
 
+// The file that declares the name at the end of a path: the scope's own file, or the imported file in `file.name`; null
+// if there is no such file.
+const SourceFile* file_of_path(std::span<const Name> path, const Scope& scope) {
+  if (path.size() > 2) {
+    return nullptr;
+  }
+  if (path.size() == 2 && scope.file != nullptr) {
+    const auto module = scope.file->modules.find(path[0].text);
+    return module == scope.file->modules.end() ? nullptr : module->second;
+  }
+  return scope.file;
+}
+
+Callee::Kind kind_of(DeclKind kind) {
+  return kind == DeclKind::kBlock       ? Callee::kBlock
+         : kind == DeclKind::kFn        ? Callee::kFn
+         : kind == DeclKind::kPointwise ? Callee::kPointwise
+                                        : Callee::kUnknown;
+}
+
 }  // namespace
 
 // The fix for an operator that only a later edition has: it names the available operators of its group.
@@ -68,23 +88,13 @@ std::vector<std::string> Evaluator::names_in_library(const char* file) const {
 Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scope& scope) {
   Callee callee{.name = join_path(path)};
   const Name& last = path.back();
-  const SourceFile* file = scope.file;
-  if (path.size() == 2 && file != nullptr) {
-    const auto module = file->modules.find(path[0].text);
-    file = module == file->modules.end() ? nullptr : module->second;
-  } else if (path.size() > 2) {
-    file = nullptr;
-  }
+  const SourceFile* file = file_of_path(path, scope);
   const DeclRef found = file != nullptr ? file->find(last.text) : DeclRef{};
   if (found) {
     callee.decl = found;
-    const DeclKind kind = found.decl->kind;
-    callee.kind = kind == DeclKind::kBlock       ? Callee::kBlock
-                  : kind == DeclKind::kFn        ? Callee::kFn
-                  : kind == DeclKind::kPointwise ? Callee::kPointwise
-                                                 : Callee::kUnknown;
+    callee.kind = kind_of(found.decl->kind);
     if (callee.kind == Callee::kUnknown) {
-      refuse("XG0220", last.span, {"`{}` is a {} and cannot be called", callee.name, keyword_of(kind)}, "",
+      refuse("XG0220", last.span, {"`{}` is a {} and cannot be called", callee.name, keyword_of(found.decl->kind)}, "",
              {"leave the call out, or call an operator, a block or a function"});
     }
     return callee;
@@ -96,10 +106,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
       callee.kind = Callee::kOp;
       return callee;
     }
-    const bool in_scalars = scalars_ != nullptr && scalar_function(last.text) != nullptr;
-    const bool is_norm = scalars_ != nullptr && norms_ != nullptr && last.text == "norm";
-    const bool is_mean = means_ != nullptr && last.text == "batch_mean";
-    if (in_scalars || is_norm || is_mean || is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
+    if (is_builtin(last.text)) {
       callee.kind = Callee::kBuiltin;
       return callee;
     }
@@ -112,53 +119,76 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
     callee.kind = Callee::kPointwise;
     return callee;
   }
+  refuse_callee(path, call, scope);
+  return callee;
+}
+
+// Whether the name is a function that the evaluator computes itself in the body that it is evaluating.
+bool Evaluator::is_builtin(std::string_view name) const {
+  const bool in_scalars = scalars_ != nullptr && scalar_function(name) != nullptr;
+  const bool is_norm = scalars_ != nullptr && norms_ != nullptr && name == "norm";
+  const bool is_mean = means_ != nullptr && name == "batch_mean";
+  return in_scalars || is_norm || is_mean || is_constant_function(name) || (in_test_ && is_measure(name));
+}
+
+// Reports a called name that is not an operator, block or function.
+void Evaluator::refuse_callee(std::span<const Name> path, const Call& call, Scope& scope) {
+  const Name& last = path.back();
+  const SourceFile* file = file_of_path(path, scope);
   // In `nn.Conv2d`, `nn` is the module of another framework.
   const bool is_plain = path.size() == 1 || file == nullptr;
-  std::vector<std::string> candidates;
-  if (file != nullptr) {
-    for (const auto& [known, decl] : file->names) {
-      candidates.emplace_back(known);
-    }
-    for (const auto& [known, decl] : file->used) {
-      candidates.emplace_back(known);
-    }
-  }
-  if (is_plain) {
-    for (const OpDef* op : options_.ops->all()) {
-      if (op->is_word()) {
-        candidates.emplace_back(op->name);
-      }
-    }
-    const std::vector<std::string> known = names_in_library("std/pointwise");
-    candidates.insert(candidates.end(), known.begin(), known.end());
-  }
   const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
   if (is_plain && last.text == "batch_mean") {
     refuse("XG0230", last.span, "`batch_mean` is allowed only in the assignment of a state",
            "not in such an assignment",
            {"declare one, state s: [64] = 0, and assign it: s = 0.9 * s + 0.1 * batch_mean(x)"});
-  } else if (is_value) {
+    return;
+  }
+  if (is_value) {
     refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
            "not an operator, block or function", {"leave the brackets out: a value is used by its name"});
-  } else {
-    const OpDef* meant = is_plain ? foreign_op(*options_.ops, last.text) : nullptr;
-    const bool means_loss =
-        foreign_name(NameKind::kFunction, last.text).empty() && !foreign_name(NameKind::kMetric, last.text).empty();
-    auto fix = as_stages(path, call, scope);
-    fix = fix || meant == nullptr ? fix : as_pipe(call, meant->name);
-    fix = fix || meant != nullptr || !is_plain ? fix : without_identity(last, call);
-    fix = fix || meant != nullptr ? fix : not_imported(last, call, scope);
-    refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
-           fix ? Help(std::move(*fix))
-           : meant != nullptr
-               ? Help(in_our_words(*meant, call, fmt::format("`{}` is `{}` here", callee.name, meant->name)))
-               : Help(our_name(means_loss ? NameKind::kMetric : NameKind::kFunction, last.text, candidates,
-                               is_plain ? join(path.front().span, last.span) : last.span,
-                               {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
-                                "use {}",
-                                last.text, last.text})));
+    return;
   }
-  return callee;
+  const std::string name = join_path(path);
+  const OpDef* meant = is_plain ? foreign_op(*options_.ops, last.text) : nullptr;
+  const bool means_loss =
+      foreign_name(NameKind::kFunction, last.text).empty() && !foreign_name(NameKind::kMetric, last.text).empty();
+  auto fix = as_stages(path, call, scope);
+  fix = fix || meant == nullptr ? fix : as_pipe(call, meant->name);
+  fix = fix || meant != nullptr || !is_plain ? fix : without_identity(last, call);
+  fix = fix || meant != nullptr ? fix : not_imported(last, call, scope);
+  refuse("XG0201", last.span, {"there is no operator or block `{}`", name}, "unknown name",
+         fix ? Help(std::move(*fix))
+         : meant != nullptr
+             ? Help(in_our_words(*meant, call, fmt::format("`{}` is `{}` here", name, meant->name)))
+             : Help(our_name(means_loss ? NameKind::kMetric : NameKind::kFunction, last.text,
+                             callable_names(file, is_plain), is_plain ? join(path.front().span, last.span) : last.span,
+                             {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from "
+                              "\"FILE\" use {}",
+                              last.text, last.text})));
+}
+
+// Returns the names of a file and, if `is_plain`, those that every file knows.
+std::vector<std::string> Evaluator::callable_names(const SourceFile* file, bool is_plain) const {
+  std::vector<std::string> names;
+  if (file != nullptr) {
+    for (const auto& [known, decl] : file->names) {
+      names.emplace_back(known);
+    }
+    for (const auto& [known, decl] : file->used) {
+      names.emplace_back(known);
+    }
+  }
+  if (is_plain) {
+    for (const OpDef* op : options_.ops->all()) {
+      if (op->is_word()) {
+        names.emplace_back(op->name);
+      }
+    }
+    const std::vector<std::string> known = names_in_library("std/pointwise");
+    names.insert(names.end(), known.begin(), known.end());
+  }
+  return names;
 }
 
 Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, const Name& label) {
@@ -213,44 +243,8 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
       const bool has_one = call.args.size() == (call.flowing ? 0U : 1U);
       const bool may_be_either =
           is_constant_function(callee.name) || (has_one && scalar_function(callee.name) != nullptr);
-      if (may_be_either && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
-        Call flowing = call;
-        if (!call.flowing) {
-          // Evaluated only here: a second evaluation would double the work at every level of nested calls.
-          flowing.flowing = eval(*call.ast, call.args[0].value, scope);
-          flowing.args = call.args.subspan(1);
-        }
-        if (flowing.flowing->is_error()) {
-          return {};
-        }
-        // max(x, y) of several tensors works element by element, whereas max(x, 1) reduces dimension 1.
-        const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
-        if (scalar_function(callee.name) != nullptr && by_place) {
-          std::vector<Datum> all =
-              flowing.flowing->kind == DatumKind::kTuple ? *flowing.flowing->items : std::vector{*flowing.flowing};
-          for (const Arg& arg : flowing.args) {
-            all.push_back(eval(*call.ast, arg.value, scope));
-            if (all.back().is_error()) {
-              return {};
-            }
-          }
-          const bool several =
-              std::ranges::count(all, DatumKind::kTensor, &Datum::kind) > (all[0].kind == DatumKind::kTensor ? 1 : 0);
-          flowing.args = {};
-          flowing.flowing = all.size() == 1 ? all[0] : make_items(DatumKind::kTuple, std::move(all));
-          if (several) {
-            return call_builtin(callee.name, flowing, scope);
-          }
-        }
-        const Datum& value = *flowing.flowing;
-        const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
-        const Datum& first = is_tuple ? value.items->front() : value;
-        const bool of_params = is_of_params(first) && scalar_function(callee.name) != nullptr;
-        const bool of_numbers = first.kind != DatumKind::kTensor && is_constant_function(callee.name);
-        return of_params || of_numbers ? call_builtin(callee.name, flowing, scope)
-                                       : call_op(*callee.op, flowing, scope);
-      }
-      return call_op(*callee.op, call, scope);
+      const bool has_first = call.flowing || (!call.args.empty() && !call.args[0].name);
+      return may_be_either && has_first ? call_by_first(callee, call, scope) : call_op(*callee.op, call, scope);
     }
     case Callee::kBuiltin:
       return is_measure(callee.name) ? call_measure(callee.name, call, scope) : call_builtin(callee.name, call, scope);
@@ -268,6 +262,44 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     }
   }
   return {};
+}
+
+// Calls an operator, or the function of numbers with the same name if the first argument is not a tensor.
+Datum Evaluator::call_by_first(const Callee& callee, const Call& call, Scope& scope) {
+  Call flowing = call;
+  if (!call.flowing) {
+    // Evaluated only here: a second evaluation would double the work at every level of nested calls.
+    flowing.flowing = eval(*call.ast, call.args[0].value, scope);
+    flowing.args = call.args.subspan(1);
+  }
+  if (flowing.flowing->is_error()) {
+    return {};
+  }
+  // max(x, y) of several tensors works element by element, whereas max(x, 1) reduces dimension 1.
+  const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
+  if (scalar_function(callee.name) != nullptr && by_place) {
+    std::vector<Datum> all =
+        flowing.flowing->kind == DatumKind::kTuple ? *flowing.flowing->items : std::vector{*flowing.flowing};
+    for (const Arg& arg : flowing.args) {
+      all.push_back(eval(*call.ast, arg.value, scope));
+      if (all.back().is_error()) {
+        return {};
+      }
+    }
+    const bool several =
+        std::ranges::count(all, DatumKind::kTensor, &Datum::kind) > (all[0].kind == DatumKind::kTensor ? 1 : 0);
+    flowing.args = {};
+    flowing.flowing = all.size() == 1 ? all[0] : make_items(DatumKind::kTuple, std::move(all));
+    if (several) {
+      return call_builtin(callee.name, flowing, scope);
+    }
+  }
+  const Datum& value = *flowing.flowing;
+  const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
+  const Datum& first = is_tuple ? value.items->front() : value;
+  const bool of_params = is_of_params(first) && scalar_function(callee.name) != nullptr;
+  const bool of_numbers = first.kind != DatumKind::kTensor && is_constant_function(callee.name);
+  return of_params || of_numbers ? call_builtin(callee.name, flowing, scope) : call_op(*callee.op, flowing, scope);
 }
 
 Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {

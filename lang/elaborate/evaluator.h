@@ -18,7 +18,7 @@
 #include "graph/base/source.h"
 #include "graph/graph.h"
 #include "graph/op_def.h"
-#include "graph/settings/update_rule.h"
+#include "lang/elaborate/body.h"
 #include "lang/elaborate/call.h"
 #include "lang/elaborate/constant.h"
 #include "lang/elaborate/datum.h"
@@ -36,39 +36,9 @@ namespace xrun::lang {
 
 struct TestResult;  // lang/elaborate/test_result.h
 
+struct GivenArgument;  // lang/elaborate/calls/bind.cpp
+struct MatchedTensor;  // lang/elaborate/scalars/match_types.cpp
 struct Trial;
-
-// An optimizer declared in a file: its update, and the names of its states.
-struct OwnOptimizer {
-  UpdateRule rule;
-  std::vector<std::string> states;
-};
-
-// The calls of norm(x) that the update of an optimizer contains.
-struct NormCalls {
-  int elements = 0;                // inputs of the expression that belong to an element; the others belong to the step
-  int first_input = 0;             // input of the expression that is the first norm
-  std::vector<ScalarId> summed{};  // the number whose squares each norm sums
-  std::vector<Span> spans{};
-};
-
-// The calls of batch_mean(x) in the assignment of a state. They are inputs 1, 2, ... of its expression.
-struct MeanCalls {
-  Scope* scope = nullptr;  // scope of the statement: `x` is one of its tensors
-  std::vector<Datum> tensors;
-};
-
-// The next step after a body has handled one of its own statements: kDone: nothing; kShared: the statement is run as in
-// every kind of body; kRefused: the statement is reported; kEnd: the rest of the body is skipped.
-enum class Step { kDone, kShared, kRefused, kEnd };
-
-// A kind of body: how it handles its own statements, and the message for a statement that it cannot have.
-struct BodyKind {
-  std::function<Step(const Stmt&)> run;
-  const char* refusal;
-  const char* label;
-  const char* help;
-};
 
 // The result of a function that has reported a fault. It converts to an error node or to an empty optional. A function
 // that returns an optional Datum has to choose one of them itself: the conversion is an error of -Wconversion.
@@ -78,19 +48,6 @@ struct Refused {
   operator std::optional<T>() const {
     return std::nullopt;
   }
-};
-
-// Sets the expression to which scalars are appended; the destructor restores the previous one.
-class BuildsScalars {
- public:
-  BuildsScalars(ScalarExpr*& current, ScalarExpr* expr) : current_(current), outer_(std::exchange(current, expr)) {}
-  ~BuildsScalars() { current_ = outer_; }
-  BuildsScalars(const BuildsScalars&) = delete;
-  BuildsScalars& operator=(const BuildsScalars&) = delete;
-
- private:
-  ScalarExpr*& current_;
-  ScalarExpr* outer_;
 };
 
 class Evaluator {
@@ -126,7 +83,7 @@ class Evaluator {
   DeclRef find_in_library(const char* file, std::string_view name) const;
   std::vector<std::string> names_in_library(const char* file) const;
 
-  // ---- arguments (arguments.cpp)
+  // ---- arguments (bind.cpp, arguments.cpp)
   // Matches the arguments of a call with parameters, evaluates and checks them. Parameters and dimension variables
   // become locals of `env`. Returns nullopt if a fault was reported. `op_call` is the span if the call is a call f(x)
   // of an operator; the message XG0305 needs it.
@@ -135,7 +92,7 @@ class Evaluator {
   // The constant arguments as attributes. Tensors and `none` are left out.
   std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
 
-  // ---- types (types.cpp)
+  // ---- types (types.cpp, match_types.cpp)
   // Returns whether a tensor fits a declared type, and reports it if not. New dimension variables become locals of
   // `env`. In messages the tensor is called `param` of `owner`, or the result of `owner` if `param` is empty.
   bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, std::string_view param,
@@ -213,6 +170,7 @@ class Evaluator {
   std::optional<bool> condition(const Ast& ast, ExprId id, Scope& scope);
   std::optional<bool> truth_of(const Datum& value);
   Datum eval_logic(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum number_arithmetic(Op op, const Datum& tensor, double number, bool tensor_first, const Expr& expr);
   Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
   void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
   Datum unknown_name(const Name& name, Scope& scope);
@@ -250,7 +208,11 @@ class Evaluator {
   void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
 
   // call.cpp
+  bool is_builtin(std::string_view name) const;
+  void refuse_callee(std::span<const Name> path, const Call& call, Scope& scope);
+  std::vector<std::string> callable_names(const SourceFile* file, bool is_plain) const;
   Datum call_by_kind(const Callee& callee, const Call& call, Scope& scope);
+  Datum call_by_first(const Callee& callee, const Call& call, Scope& scope);
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
@@ -304,6 +266,13 @@ class Evaluator {
   void explain_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound, bool is_error);
   void warn_applied_twice(const OpDef& op, const Datum& input, Span at);
 
+  // bind.cpp
+  bool place_arguments(const Signature& signature, const Call& call, std::vector<GivenArgument>& given);
+  bool eval_arguments(const Signature& signature, const Call& call, std::span<GivenArgument> given, Scope& scope,
+                      std::vector<BoundArg>& bound, bool good);
+  bool bind_params(const Signature& signature, const Call& call, std::vector<BoundArg>& bound, Scope& env,
+                   Span op_call);
+
   // arguments.cpp
   std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                 Scope& scope);
@@ -325,7 +294,9 @@ class Evaluator {
   bool accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env);
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
 
-  // types.cpp
+  // match_types.cpp
+  bool match_classes(const MatchedTensor& tensor, Scope& env);
+  bool match_dims(const MatchedTensor& tensor, Scope& env);
   Help give_the_head(Span at) const;
   void refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at);
 

@@ -10,27 +10,9 @@ void report(Evaluator& evaluator, const char* code, Span at, Text message, Text 
   evaluator.diagnostics().add(fault(code, at, std::move(message), std::move(label), std::move(help)));
 }
 
-}  // namespace
-
-void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl) {
-  const Datum value = evaluator.eval_constant({&file, &decl});
-  if (value.is_error()) {
-    if (!decl.value.valid() && !decl.has_fault) {
-      report(evaluator, "XG0204", decl.name.span, {"option `{}` has no value", decl.name.text}, "",
-             {"give it one by --set {}=..., or here after its type", decl.name.text});
-    }
-    return;
-  }
+// Whether the value has the type of the option, which is one of int, float, bool and str; reports another value.
+bool has_type(Evaluator& evaluator, const Decl& decl, const Datum& value) {
   const std::string_view type = decl.type_name.text;
-  if (type.empty()) {
-    return;  // the missing value was reported
-  }
-  const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
-  if (!known) {
-    report(evaluator, "XG0205", decl.type_name.span, {"an option is an int, float, bool or str, not `{}`", type}, "",
-           did_you_mean(type, {"int", "float", "bool", "str"}, decl.type_name.span, {"write one of them"}));
-    return;
-  }
   const bool good = type == "int"     ? to_int64(value).has_value()
                     : type == "float" ? value.plain_number()
                     : type == "bool"  ? value.kind == DatumKind::kBool
@@ -39,7 +21,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
     report(evaluator, "XG0214", value.span.valid() ? value.span : decl.name.span,
            {"option `{}` cannot be {}", decl.name.text, to_text(value)}, "it does not fit 64 bits",
            {"write a smaller number"});
-    return;
+    return false;
   }
   if (!good) {
     const std::string_view wanted = type == "int"    ? "a whole number"
@@ -55,11 +37,13 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
       d.secondary.push_back({decl.name.span, "declared here"});
     }
     evaluator.diagnostics().add(std::move(d));
-    return;
+    return false;
   }
-  if (!decl.range.valid()) {
-    return;
-  }
+  return true;
+}
+
+// Reports a value that is not in the range or the list of values that the option may have.
+void check_range(Evaluator& evaluator, const SourceFile& file, const Decl& decl, const Datum& value) {
   Scope scope{.file = &file};
   const Datum range = evaluator.eval(file.ast, decl.range, scope);
   if (range.is_error()) {
@@ -89,6 +73,32 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
                                       {"option `{}` cannot be {}", decl.name.text, to_text(value)}, "",
                                       {"keep it in {}", to_text(range)})
                                     .also(range.span, "what it may be"));
+  }
+}
+
+}  // namespace
+
+void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl) {
+  const Datum value = evaluator.eval_constant({&file, &decl});
+  if (value.is_error()) {
+    if (!decl.value.valid() && !decl.has_fault) {
+      report(evaluator, "XG0204", decl.name.span, {"option `{}` has no value", decl.name.text}, "",
+             {"give it one by --set {}=..., or here after its type", decl.name.text});
+    }
+    return;
+  }
+  const std::string_view type = decl.type_name.text;
+  if (type.empty()) {
+    return;  // the missing value was reported
+  }
+  const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
+  if (!known) {
+    report(evaluator, "XG0205", decl.type_name.span, {"an option is an int, float, bool or str, not `{}`", type}, "",
+           did_you_mean(type, {"int", "float", "bool", "str"}, decl.type_name.span, {"write one of them"}));
+    return;
+  }
+  if (has_type(evaluator, decl, value) && decl.range.valid()) {
+    check_range(evaluator, file, decl, value);
   }
 }
 

@@ -32,6 +32,28 @@ bool is_fccs(const Ast& ast, ExprId id) {
   return expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName && ast[expr.lhs].name.text == "fccs";
 }
 
+// Reads a rate that is a number and not a curve. Returns nullopt after reporting another value.
+std::optional<CurveSpec> constant_rate(Evaluator& evaluator, const Ast& ast, ExprId id, Scope& scope) {
+  const Expr& expr = ast[id];
+  const Datum value = evaluator.eval(ast, id, scope);
+  if (value.is_error()) {
+    return std::nullopt;
+  }
+  if (!value.plain_number() || !(value.as_double() >= 0)) {
+    const bool is_quoted = expr.kind == ExprKind::kString && !value.text.empty() &&
+                           value.text.find_first_not_of("0123456789.e-") == std::string::npos;
+    const Span quoted_number = is_quoted ? expr.span : Span();
+    return evaluator.refuse("XG0205", value.span, {"a rate is a number of 0 or more, not {}", to_text(value)}, "",
+                            quoted_number.valid()
+                                ? Help(replacement("leave the quotes out", quoted_number, value.text, true))
+                                : Help("write such a number, or a curve: warmup, constant, cosine, poly, steps"));
+  }
+  CurveSpec spec{.source = expr.span};
+  spec.kind = "constant";
+  spec.from = spec.to = value.as_double();
+  return spec;
+}
+
 }  // namespace
 
 std::span<const CurveKind> curve_kinds() { return kCurves; }
@@ -93,7 +115,6 @@ bool ModuleBuilder::refuse_unknown_curve(const Expr& called, bool is_call, Scope
 
 std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& scope) {
   const Expr& expr = ast[id];
-  CurveSpec spec{.source = expr.span};
   if (is_fccs(ast, id)) {
     return ev_.refuse("XG0506", expr.span, "`fccs` is the rate of a whole run, not a part of a list", "in a list",
                       {"write it alone: lr = fccs(0.1)"});
@@ -102,75 +123,19 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
   const std::string_view name = is_call ? ast[expr.lhs].name.text : std::string_view();
   const auto known =
       std::find_if(std::begin(kCurves), std::end(kCurves), [&](const CurveKind& kind) { return kind.name == name; });
-  if (known == std::end(kCurves) && refuse_unknown_curve(is_call ? ast[expr.lhs] : expr, is_call, scope)) {
-    return std::nullopt;
-  }
   if (known == std::end(kCurves)) {
-    const Datum value = ev_.eval(ast, id, scope);
-    if (value.is_error()) {
-      return std::nullopt;
-    }
-    if (!value.plain_number() || !(value.as_double() >= 0)) {
-      const bool is_quoted = ast[id].kind == ExprKind::kString && !value.text.empty() &&
-                             value.text.find_first_not_of("0123456789.e-") == std::string::npos;
-      const Span quoted_number = is_quoted ? ast[id].span : Span();
-      return ev_.refuse("XG0205", value.span, {"a rate is a number of 0 or more, not {}", to_text(value)}, "",
-                        quoted_number.valid()
-                            ? Help(replacement("leave the quotes out", quoted_number, value.text, true))
-                            : Help("write such a number, or a curve: warmup, constant, cosine, poly, steps"));
-    }
-    spec.kind = "constant";
-    spec.from = spec.to = value.as_double();
-    return spec;
+    const bool is_refused = refuse_unknown_curve(is_call ? ast[expr.lhs] : expr, is_call, scope);
+    return is_refused ? std::nullopt : constant_rate(ev_, ast, id, scope);
   }
   const auto bound = arguments(ast, id, known->name, known->signature, scope);
   if (!bound) {
     return std::nullopt;
   }
+  CurveSpec spec{.source = expr.span};
   spec.kind = std::string(name);
   for (const BoundArg& arg : *bound) {
-    const std::string_view param = arg.param->name.text;
-    const Datum& value = arg.value();
-    const std::string what = fmt::format("`{}` of `{}`", param, name);
-    if (param == "rate" && arg.param->type.name.text == "rates") {
-      if (value.kind != DatumKind::kRange) {
-        return ev_.refuse("XG0205", arg.span, {"{} goes from rate to rate: a .. b", what},
-                          {"this is {}", kind_text(value)},
-                          {"write both rates with two dots between: {}({} .. 0)", name,
-                           value.plain_number() ? to_text(value) : "0.1"});
-      }
-      spec.from = (*value.items)[0].as_double();
-      spec.to = (*value.items)[1].as_double();
-    } else if (param == "rate") {
-      spec.from = spec.to = value.as_double();
-    } else if (param == "span" && value.kind != DatumKind::kNone) {
-      spec.span = train_span(value, what, value.span.valid() ? value.span : arg.span);
-      if (!spec.span) {
-        return std::nullopt;
-      }
-    } else if (param == "power") {
-      spec.power = value.as_double();
-    } else if (param == "by") {
-      spec.by = value.as_double();
-    } else if (param == "at") {
-      if (value.items->empty()) {
-        return ev_.refuse("XG0506", arg.span, "`at` of `steps` is an empty list", "no time",
-                          {"say when the rate changes, at=[5 epochs], or write constant(RATE)"});
-      }
-      for (const Datum& item : *value.items) {
-        const auto at = train_span(item, what, item.span);
-        if (!at) {
-          return std::nullopt;
-        }
-        if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
-          return ev_.refuse("XG0506", item.span, {"the times of `steps` must increase, and {} does not", to_text(*at)},
-                            "not after the time before it", {"write them in ascending order, each once"});
-        }
-        if (!is_reached(*at, item.span)) {
-          return std::nullopt;
-        }
-        spec.at.push_back(*at);
-      }
+    if (!read_curve_argument(arg, name, spec)) {
+      return std::nullopt;
     }
   }
   if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !(spec.by >= 0) ||
@@ -179,6 +144,61 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
                       {"write numbers without `-`, and not too large"});
   }
   return spec;
+}
+
+// Stores an argument of the curve `name` in `spec`. Returns false after reporting a fault.
+bool ModuleBuilder::read_curve_argument(const BoundArg& arg, std::string_view name, CurveSpec& spec) {
+  const std::string_view param = arg.param->name.text;
+  const Datum& value = arg.value();
+  const std::string what = fmt::format("`{}` of `{}`", param, name);
+  if (param == "rate" && arg.param->type.name.text == "rates") {
+    if (value.kind != DatumKind::kRange) {
+      ev_.refuse(
+          "XG0205", arg.span, {"{} goes from rate to rate: a .. b", what}, {"this is {}", kind_text(value)},
+          {"write both rates with two dots between: {}({} .. 0)", name, value.plain_number() ? to_text(value) : "0.1"});
+      return false;
+    }
+    spec.from = (*value.items)[0].as_double();
+    spec.to = (*value.items)[1].as_double();
+  } else if (param == "rate") {
+    spec.from = spec.to = value.as_double();
+  } else if (param == "span" && value.kind != DatumKind::kNone) {
+    spec.span = train_span(value, what, value.span.valid() ? value.span : arg.span);
+    return spec.span.has_value();
+  } else if (param == "power") {
+    spec.power = value.as_double();
+  } else if (param == "by") {
+    spec.by = value.as_double();
+  } else if (param == "at") {
+    return read_times(arg, what, spec);
+  }
+  return true;
+}
+
+// Stores the times of a `steps` curve in `spec`. Returns false after reporting a fault.
+bool ModuleBuilder::read_times(const BoundArg& arg, const std::string& what, CurveSpec& spec) {
+  const Datum& value = arg.value();
+  if (value.items->empty()) {
+    ev_.refuse("XG0506", arg.span, "`at` of `steps` is an empty list", "no time",
+               {"say when the rate changes, at=[5 epochs], or write constant(RATE)"});
+    return false;
+  }
+  for (const Datum& item : *value.items) {
+    const auto at = train_span(item, what, item.span);
+    if (!at) {
+      return false;
+    }
+    if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
+      ev_.refuse("XG0506", item.span, {"the times of `steps` must increase, and {} does not", to_text(*at)},
+                 "not after the time before it", {"write them in ascending order, each once"});
+      return false;
+    }
+    if (!is_reached(*at, item.span)) {
+      return false;
+    }
+    spec.at.push_back(*at);
+  }
+  return true;
 }
 
 // Whether a run reaches the time `at`, as far as this is known before the data is opened: units can differ (check_curve

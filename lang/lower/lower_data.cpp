@@ -24,16 +24,31 @@ std::string usual_field(std::string_view word, const std::vector<std::string>& f
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 // The names of the readers or stages that this edition has: "`idx`, `csv`".
 template <class Def>
 std::string ready(const std::vector<const Def*>& all) {
   return listed(all, [](const Def* def) {
     return def->availability == Availability::kReady ? fmt::format("`{}`", def->name) : "";
   });
+}
+
+// Returns the expression with which a pipeline begins; the expression itself if it is not a pipeline.
+const Expr& first_of_pipe(const Ast& ast, ExprId id) {
+  return ast[id].kind == ExprKind::kPipe ? ast[ast[id].lhs] : ast[id];
+}
+
+// Returns the fix for a binding whose first part `first` names a field that is not among the fields of a source.
+Fix another_field(const std::vector<Field>& fields, const std::string& name, const Expr& first) {
+  if (first.kind != ExprKind::kName) {
+    return Fix{"begin with one of its fields: FIELD -> ..."};
+  }
+  const std::vector<std::string> known = names_of(fields, &Field::name);
+  if (known.size() == 1 && known[0] == kRowField) {
+    return Fix{"take columns of the row: columns(a..b), or column(i)"};
+  }
+  const auto usual = usual_field(name, known);
+  return usual.empty() ? did_you_mean(name, known, first.span, {"begin with one of its fields"})
+                       : replacement({"`{}` is `{}` here", name, usual}, first.span, usual, true);
 }
 
 }  // namespace
@@ -153,21 +168,35 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
     unknown_setting(node, DeclKind::kData, {});
     return;
   }
+  DataBinding binding{.target = node.key, .field = std::string(kRowField), .stages = {}, .span = node.span};
+  std::vector<const AugmentDef*> defs;
+  bool good = read_binding(node, scope, binding, defs);
+  targets_[node.key] = node.key_span;
+  for (Source& source : sources_) {
+    // If one field of the binding is unknown, code that uses the binding reports nothing.
+    good = good && bind_field(source, binding, defs, first_of_pipe(*node.ast, node.value));
+  }
+  if (good) {
+    module_.data.bindings.push_back(std::move(binding));
+  }
+}
+
+// Reads the field and the stages of a binding. `defs` gets the definition of each stage.
+bool ModuleBuilder::read_binding(const SettingNode& node, Scope& scope, DataBinding& binding,
+                                 std::vector<const AugmentDef*>& defs) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
-  const Expr& first = expr.kind == ExprKind::kPipe ? ast[expr.lhs] : expr;
-  DataBinding binding{.target = node.key, .field = std::string(kRowField), .stages = {}, .span = node.span};
-  std::vector<std::pair<CallSpec, const AugmentDef*>> stages;
+  const Expr& first = first_of_pipe(ast, node.value);
   const auto add_stage = [&](const Name& name, std::span<const Arg> args, Span span) {
     const AugmentDef* def = nullptr;
     auto stage = data_stage(ast, name, args, span, scope, &def);
     if (stage) {
-      stages.emplace_back(std::move(*stage), def);
+      binding.stages.push_back(std::move(*stage));
+      defs.push_back(def);
     }
     return stage.has_value();
   };
   bool good = true;
-  Span field_span = first.span;
   if (first.kind == ExprKind::kName) {
     binding.field = std::string(first.name.text);
   } else if (first.kind == ExprKind::kCall && ast[first.lhs].kind == ExprKind::kName) {
@@ -179,73 +208,56 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
   } else {
     good = false;
   }
-  if (expr.kind == ExprKind::kPipe) {
-    for (const Stage& stage : ast[expr.stages]) {
-      if (stage.label) {
-        ev_.refuse("XG0422", stage.label.span, "a stage of `data` cannot have a name", "no tensor takes this name",
-                   {"leave `as` and the name out"});
-        good = false;
-      }
-      if (stage.kind != StageKind::kCall || ast[stage.path].size() != 1) {
-        if (stage.kind != StageKind::kError) {
-          ev_.refuse("XG0422", stage.span, "data stages follow one another: no `repeat`, `residual`, `fork` or `if`",
-                     "not a data stage", {"write its stages one after the other"});
-        }
-        good = false;
-        continue;
-      }
-      good = add_stage(ast[stage.path][0], ast[stage.args], stage.span) && good;
-    }
+  if (expr.kind != ExprKind::kPipe) {
+    return good;
   }
-  targets_[node.key] = node.key_span;
-  for (Source& source : sources_) {
-    const Field* field = find_field(source.fields, binding.field);
-    if (field == nullptr) {
-      if (good) {
-        const std::vector<std::string> known = names_of(source.fields, &Field::name);
-        const bool is_row = known.size() == 1 && known[0] == kRowField;
-        ev_.report(
-            fault("XG0422", field_span,
-                  {"`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name, binding.field},
-                  {"its fields are {}", field_list(source.fields)},
-                  is_row && first.kind == ExprKind::kName ? Fix{"take columns of the row: columns(a..b), or column(i)"}
-                  : first.kind == ExprKind::kName && !usual_field(binding.field, known).empty()
-                      ? replacement({"`{}` is `{}` here", binding.field, usual_field(binding.field, known)}, field_span,
-                                    usual_field(binding.field, known), true)
-                  : first.kind == ExprKind::kName
-                      ? did_you_mean(binding.field, known, field_span, {"begin with one of its fields"})
-                      : Fix{"begin with one of its fields: FIELD -> ..."})
-                .also(source.spec.reader.span, "this source"));
+  for (const Stage& stage : ast[expr.stages]) {
+    if (stage.label) {
+      ev_.refuse("XG0422", stage.label.span, "a stage of `data` cannot have a name", "no tensor takes this name",
+                 {"leave `as` and the name out"});
+      good = false;
+    }
+    if (stage.kind != StageKind::kCall || ast[stage.path].size() != 1) {
+      if (stage.kind != StageKind::kError) {
+        ev_.refuse("XG0422", stage.span, "data stages follow one another: no `repeat`, `residual`, `fork` or `if`",
+                   "not a data stage", {"write its stages one after the other"});
       }
       good = false;
       continue;
     }
-    if (!good) {
-      continue;  // the field of the binding is unknown; code that uses it reports nothing
-    }
-    Field now = *field;
-    for (const auto& [stage, def] : stages) {
-      auto type = def->infer(now, stage.args);
-      if (!type.ok()) {
-        ev_.refuse(type.error().code.c_str(), stage.span, type.error().message, {"gets {}", field_text(now)},
-                   {type.error().help});
-        good = false;
-        break;
-      }
-      now.type = *type;
-      now.encoded = false;
-    }
-    if (good) {
-      now.name = binding.target;
-      source.bound[binding.target] = std::move(now);
-    }
+    good = add_stage(ast[stage.path][0], ast[stage.args], stage.span) && good;
   }
-  for (auto& [stage, def] : stages) {
-    binding.stages.push_back(std::move(stage));
+  return good;
+}
+
+// Adds the field that a binding makes from a source to the source. Returns false after a fault: the source has no such
+// field, or a stage cannot take it.
+bool ModuleBuilder::bind_field(Source& source, const DataBinding& binding, const std::vector<const AugmentDef*>& defs,
+                               const Expr& first) {
+  const Field* field = find_field(source.fields, binding.field);
+  if (field == nullptr) {
+    ev_.report(
+        fault("XG0422", first.span,
+              {"`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name, binding.field},
+              {"its fields are {}", field_list(source.fields)}, another_field(source.fields, binding.field, first))
+            .also(source.spec.reader.span, "this source"));
+    return false;
   }
-  if (good) {
-    module_.data.bindings.push_back(std::move(binding));
+  Field now = *field;
+  for (size_t i = 0; i < defs.size(); ++i) {
+    const CallSpec& stage = binding.stages[i];
+    auto type = defs[i]->infer(now, stage.args);
+    if (!type.ok()) {
+      ev_.refuse(type.error().code.c_str(), stage.span, type.error().message, {"gets {}", field_text(now)},
+                 {type.error().help});
+      return false;
+    }
+    now.type = *type;
+    now.encoded = false;
   }
+  now.name = binding.target;
+  source.bound[binding.target] = std::move(now);
+  return true;
 }
 
 }  // namespace xrun::lang

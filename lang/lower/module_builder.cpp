@@ -82,16 +82,7 @@ Module ModuleBuilder::build(const Choice& choice) {
     bind_inputs();
     check_metric_sources();
     check_partial_labels();
-    for (const auto& [target, span] : targets_) {
-      const auto& inputs = ev_.graph().inputs;
-      const bool used = std::any_of(inputs.begin(), inputs.end(),
-                                    [&name = target](const NamedValue& input) { return input.name == name; });
-      // A declared input that could not be made was reported at its declaration.
-      if (!used && !module_.train.loss.empty() && !asked_.contains(target) && declared_input(target) == nullptr) {
-        ev_.diagnostics().add(warning("XG0423", span, {"`{}` is bound in `data`, but nothing uses it", target},
-                                      "neither an input of the model nor a part of the loss", {"leave the line out"}));
-      }
-    }
+    warn_unused_bindings();
   }
   for (const auto& [name, label] : data_inputs_) {
     if (const Span counted = ev_.recorded().class_count_of(label.tensor); counted.valid()) {
@@ -119,6 +110,20 @@ Module ModuleBuilder::build(const Choice& choice) {
     module_.math_digest = sha256_hex(math_text(module_, run_));
   }
   return std::move(module_);
+}
+
+// Warns of bindings of `data` that neither the model nor the loss uses.
+void ModuleBuilder::warn_unused_bindings() {
+  for (const auto& [target, span] : targets_) {
+    const auto& inputs = ev_.graph().inputs;
+    const bool used = std::any_of(inputs.begin(), inputs.end(),
+                                  [&name = target](const NamedValue& input) { return input.name == name; });
+    // A declared input that could not be made was reported at its declaration.
+    if (!used && !module_.train.loss.empty() && !asked_.contains(target) && declared_input(target) == nullptr) {
+      ev_.diagnostics().add(warning("XG0423", span, {"`{}` is bound in `data`, but nothing uses it", target},
+                                    "neither an input of the model nor a part of the loss", {"leave the line out"}));
+    }
+  }
 }
 
 void ModuleBuilder::check_unchosen(const DeclRef& ref) {

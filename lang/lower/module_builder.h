@@ -110,6 +110,7 @@ class ModuleBuilder {
   };
 
   // module_builder.cpp
+  void warn_unused_bindings();
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
@@ -121,8 +122,8 @@ class ModuleBuilder {
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
-  // setting_values.cpp: each function reads a value of one kind; it reports a value of another kind and returns
-  // nullopt.
+  // setting_values.cpp, setting_quantities.cpp: each function reads a value of one kind; it reports a value of another
+  // kind and returns nullopt.
   std::optional<Datum> value_of(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> real(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -160,7 +161,7 @@ class ModuleBuilder {
   std::optional<SettingChoice> choose(const SettingNode& node, const SettingDef& def);
   void say_later(const SettingNode& node, const SettingDef& def);
 
-  // setting_def.cpp: templates over the type of a spec's member
+  // setting_store.h: templates over the type of a spec's member
   template <class Spec, class T>
   Spec& spec_of(T Spec::*);
   template <class T>
@@ -174,6 +175,9 @@ class ModuleBuilder {
   bool lower_source(const SettingNode& node, Scope& scope);
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
                                      Scope& scope, const AugmentDef** def);
+  bool read_binding(const SettingNode& node, Scope& scope, DataBinding& binding, std::vector<const AugmentDef*>& defs);
+  bool bind_field(Source& source, const DataBinding& binding, const std::vector<const AugmentDef*>& defs,
+                  const Expr& first);
 
   // lower_partial.cpp
   void check_partial_labels();
@@ -193,7 +197,7 @@ class ModuleBuilder {
   bool is_callable(std::string_view name, const Scope& scope) const;
   bool refuse_unknown_op(const Name& name, std::string_view what, const Ast& ast, const Expr& expr, Scope& scope);
 
-  // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
+  // lower_train.cpp, lower_loss.cpp, lower_update.cpp
   void lower_train(const DeclRef& decl);
   void lower_duration(const Settings& settings, const Scope& scope);
   void lower_norm_rows(const Settings& settings, const Scope& scope);
@@ -201,9 +205,13 @@ class ModuleBuilder {
   void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
+  void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+
+  // lower_metrics.cpp
   std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
-  void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+  std::optional<Callee> metric_callee(const Ast& ast, const Expr& expr, Scope& scope);
+  bool read_source(const Ast& ast, const Expr& expr, const OpDef& op, MetricSpec& spec, std::vector<Arg>& args);
 
   // lower_growth.cpp
   void lower_batch(const Settings& settings, const Scope& scope);
@@ -225,8 +233,12 @@ class ModuleBuilder {
   void check_fp8(const GroupSetting& setting);
   void check_exact(const GroupSetting& setting, const GroupSpec& group);
   void check_mapped(const GroupSetting& setting, const GroupSpec& group);
+
+  // lower_curves.cpp
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
+  bool read_curve_argument(const BoundArg& arg, std::string_view name, CurveSpec& spec);
+  bool read_times(const BoundArg& arg, const std::string& what, CurveSpec& spec);
   bool is_reached(const TrainSpan& at, Span place);
   void check_spans(const SettingNode& node);
 

@@ -1,196 +1,20 @@
+// The table of all settings, and look-ups in it.
 #include "lang/lower/setting_def.h"
 
 #include <algorithm>
-#include <concepts>
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
 #include "graph/settings/group_rules.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
+#include "lang/lower/setting_show.h"
+#include "lang/lower/setting_store.h"
 #include "lang/lower/setting_text.h"
 
 namespace xrun::lang {
 
-// The type of the member of a spec, without std::optional and Hint.
-template <class T>
-struct Held {
-  using Type = T;
-};
-template <class T>
-struct Held<std::optional<T>> : Held<T> {};
-template <class T>
-struct Held<Hint<T>> : Held<T> {};
-
-template <class T>
-constexpr bool kIsHint = false;
-template <class T>
-constexpr bool kIsHint<std::optional<Hint<T>>> = true;
-
-// The type of the spec that has the member.
-template <class Spec, class T>
-Spec& ModuleBuilder::spec_of(T Spec::*) {
-  if constexpr (std::is_same_v<Spec, TrainSpec>) {
-    return module_.train;
-  } else if constexpr (std::is_same_v<Spec, DataSpec>) {
-    return module_.data;
-  } else if constexpr (std::is_same_v<Spec, ClusterSpec>) {
-    return module_.cluster;
-  } else if constexpr (std::is_same_v<Spec, ScheduleSpec>) {
-    return module_.schedule;
-  } else if constexpr (std::is_same_v<Spec, ShardHint>) {
-    return module_.schedule.shards.back();
-  } else {
-    return group_;
-  }
-}
-
-// Reads a value of type T. The record's type determines the unit.
-template <class T>
-std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, const SettingDef& def) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return flag(node, scope, def);
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return text(node, scope, def);
-  } else if constexpr (std::is_same_v<T, TrainSpan>) {
-    return train_span(node, scope, def);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return def.type == "rate" ? quantity(node, scope, def, Dimension::kRate) : real(node, scope, def);
-  } else {
-    return def.type.ends_with("size") ? size(node, scope, def) : whole(node, scope, def);
-  }
-}
-
-template <class T>
-std::optional<T> ModuleBuilder::check_value(const SettingNode& node, Scope& scope, const SettingDef& def) {
-  if ((def.fallback == "auto" || def.fallback == "none") && symbol(node) == def.fallback) {
-    return std::nullopt;
-  }
-  const auto value = read<T>(node, scope, def);
-  bool is_default = false;
-  if constexpr (std::is_integral_v<T>) {
-    is_default = value && fmt::format("{}", *value) == def.fallback;
-  }
-  if (value && def.later && !is_default) {
-    say_later(node, def);
-  }
-  return value;
-}
-
-template <class T>
-void ModuleBuilder::check(const SettingNode& node, Scope& scope, const SettingDef& def) {
-  check_value<T>(node, scope, def);
-}
-
-template <auto kMember>
-void ModuleBuilder::store(const SettingNode& node, Scope& scope, const SettingDef& def) {
-  auto& member = spec_of(kMember).*kMember;
-  using Member = std::remove_reference_t<decltype(member)>;
-  using Value = typename Held<Member>::Type;
-  using Read = std::conditional_t<std::is_same_v<Value, uint64_t>, int64_t, Value>;
-  if (auto value = check_value<Read>(node, scope, def)) {
-    if constexpr (kIsHint<Member>) {
-      member = Hint<Value>{*value, value_span(node)};
-    } else {
-      member = static_cast<Value>(std::move(*value));
-    }
-  }
-}
-
-// Stores a choice. A string member gets the word, a bool member whether the word is not the default, and an enum member
-// the index of the word; the indices of hints do not count `auto`.
-template <auto kMember>
-void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingDef& def) {
-  auto& member = spec_of(kMember).*kMember;
-  using Member = std::remove_reference_t<decltype(member)>;
-  const auto choice = choose(node, def);
-  if (!choice || choice->word == "auto") {
-    return;
-  }
-  if constexpr (std::is_same_v<Member, std::string>) {
-    member = choice->word;
-  } else if constexpr (std::is_same_v<Member, bool>) {
-    member = choice->word != def.fallback;
-  } else {
-    using Value = typename Held<Member>::Type;
-    if constexpr (kIsHint<Member>) {
-      member = Hint<Value>{static_cast<Value>(choice->index - 1), value_span(node)};
-    } else {
-      member = static_cast<Value>(choice->index);
-    }
-  }
-}
-
 namespace {
-
-template <class Spec, class T>
-const Spec& shown_spec(const Shown& shown, T Spec::*) {
-  if constexpr (std::is_same_v<Spec, TrainSpec>) {
-    return shown.module.train;
-  } else if constexpr (std::is_same_v<Spec, DataSpec>) {
-    return shown.module.data;
-  } else if constexpr (std::is_same_v<Spec, ClusterSpec>) {
-    return shown.module.cluster;
-  } else if constexpr (std::is_same_v<Spec, ScheduleSpec>) {
-    return shown.module.schedule;
-  } else if constexpr (std::is_same_v<Spec, ShardHint>) {
-    return *shown.shard;
-  } else {
-    return *shown.group;
-  }
-}
-
-// The text of a value of this type; the reverse of `read`.
-std::string value_text(const SettingDef&, bool value) { return value ? "true" : "false"; }
-std::string value_text(const SettingDef& def, double value) {
-  return def.type == "share"  ? fmt::format("{:.12g}%", 100 * value)
-         : def.type != "rate" ? number_text(value)
-         : value > 0          ? number_text(value) + "B/s"
-                              : std::string(def.fallback);
-}
-std::string value_text(const SettingDef&, const TrainSpan& value) { return to_text(value); }
-std::string value_text(const SettingDef& def, const std::string& value) {
-  return value.empty() ? std::string(def.fallback) : value;
-}
-std::string value_text(const SettingDef& def, std::integral auto value) {
-  // A value outside the bounds, such as 0 cores, means that the setting was never set.
-  const bool is_set = static_cast<double>(value) >= def.low;
-  return !is_set ? std::string(def.fallback) : def.type.ends_with("size") ? size_text(value) : std::to_string(value);
-}
-template <class T>
-std::string value_text(const SettingDef& def, const Hint<T>& hint) {
-  return value_text(def, hint.value);
-}
-
-// The text of a value that `store` has stored; empty or the default if it is not set.
-template <auto kMember>
-std::string show_member(const SettingDef& def, const Shown& shown) {
-  const auto& member = shown_spec(shown, kMember).*kMember;
-  using Member = std::remove_cvref_t<decltype(member)>;
-  if constexpr (!std::is_same_v<Member, typename Held<Member>::Type>) {
-    const bool inherits = shown.group != nullptr;  // an absent setting of a group is inherited from the groups above it
-    return member ? value_text(def, *member) : inherits ? "" : std::string(def.fallback);
-  } else {
-    return value_text(def, member);
-  }
-}
-
-// The word of the choice that `store_choice` has stored.
-template <auto kMember>
-std::string show_choice(const SettingDef& def, const Shown& shown) {
-  const auto& member = shown_spec(shown, kMember).*kMember;
-  using Member = std::remove_cvref_t<decltype(member)>;
-  const std::vector<SettingChoice> choices = choices_of(def);
-  if constexpr (std::is_same_v<Member, std::string>) {
-    return member;
-  } else if constexpr (kIsHint<Member>) {
-    return std::string(member ? choices[static_cast<size_t>(member->value) + 1].word : def.fallback);
-  } else if constexpr (!std::is_same_v<Member, typename Held<Member>::Type>) {
-    return member ? std::string(choices[static_cast<size_t>(*member)].word) : "";
-  } else {
-    return std::string(choices[static_cast<size_t>(member)].word);
-  }
-}
 
 template <auto kMember>
 constexpr SettingDef::Access kStored{&ModuleBuilder::store<kMember>, &show_member<kMember>};
@@ -215,6 +39,7 @@ constexpr std::string_view kCpuNode =
 constexpr std::string_view kShardLines = "write a group for each head\nshard HEAD {\n  over = 2\n}";
 
 using B = ModuleBuilder;
+using Access = SettingDef::Access;
 using Def = SettingDef;
 using Train = const TrainSpec&;
 
@@ -229,52 +54,28 @@ constexpr SettingDef kSettings[] = {
         "how an input of the model or a label is made from a field", &B::lower_binding},
 
     // The records are in the order of the math text.
-    Def{kTrain,
-        "",
-        "batch",
-        "int, grow(sizes, over: span, after: span = none)",
-        "required",
-        "samples of a step, on all devices together; or the sizes between which it grows",
-        {nullptr, show_batch},
-        1,
-        kMostSamples}
+    Def{kTrain, "", "batch", "int, grow(sizes, over: span, after: span = none)", "required",
+        "samples of a step, on all devices together; or the sizes between which it grows", Access(nullptr, show_batch),
+        1, kMostSamples}
         .learned(batch_line)
         .such_as("batch = 64"),
-    Def{kTrain,
-        "",
-        "epochs",
-        "number",
-        "required, or `steps`",
-        "how often the training samples are seen",
-        {nullptr, show_duration},
-        1e-9,
-        1e12}
+    Def{kTrain, "", "epochs", "number", "required, or `steps`", "how often the training samples are seen",
+        Access(nullptr, show_duration), 1e-9, 1e12}
         .learned([](Train t) { return fmt::format("duration {}\n", exact(t.duration)); })
         .such_as("epochs = 10"),
-    Def{kTrain,
-        "",
-        "steps",
-        "int",
-        "required, or `epochs`",
-        "how many updates are made",
-        {nullptr, show_duration},
-        1,
-        kMostSteps},
+    Def{kTrain, "", "steps", "int", "required, or `epochs`", "how many updates are made",
+        Access(nullptr, show_duration), 1, kMostSteps},
     Def{kTrain, "", "loss", "expr", "required", "one value a sample; the run minimises their mean"}.such_as(
         "loss = softmax_ce(logits, label)"),
     Def{kTrain, "", "reduce", "mean, sum", "mean", "how the losses of a batch are combined into one",
         kChoice<&TrainSpec::reduce_sum>}
         .learned(),
-    Def{kTrain,
-        "",
-        "optimizer",
-        "sgd adamw lars lamb, another of std/optimizers, or one of the file",
-        "required",
-        "how gradients become updates",
-        {&B::lower_optimizer, show_optimizer}}
+    Def{kTrain, "", "optimizer", "sgd adamw lars lamb, another of std/optimizers, or one of the file", "required",
+        "how gradients become updates", Access(&B::lower_optimizer, show_optimizer)}
         .learned(optimizer_line)
         .such_as("optimizer = sgd(momentum=0.9)"),
-    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the learning rate", {&B::lower_rate, show_rate}}
+    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the learning rate",
+        Access(&B::lower_rate, show_rate)}
         .learned(rate_lines)
         .such_as("lr = cosine(0.1 .. 0)"),
     Def{kTrain, "", "groups", "{ PATH { lr, weight_decay, ... } }", "{}",
@@ -298,88 +99,50 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "groups PATH", "rows", "memory, mapped", "memory",
         "where a head's class weights and their states are kept: in memory, or in a file next to the checkpoints",
         kChoice<&GroupSpec::rows>},
-    Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", {&B::lower_freeze, show_freeze}}
+    Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained",
+        Access(&B::lower_freeze, show_freeze)}
         .learned(freeze_lines),
-    Def{kTrain,
-        "",
-        "precision",
-        "f32, mixed(bf16 or f16)",
-        "f32",
-        "the format to which operands are rounded",
-        {&B::lower_precision, show_precision}}
+    Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "the format to which operands are rounded",
+        Access(&B::lower_precision, show_precision)}
         .learned([](Train t) {
           return fmt::format("precision {}\n", t.precision == PrecisionMode::kF32 ? "f32" : "mixed_bf16");
         })
         .of_choices("f32, mixed(dtype: symbol, loss_scale: symbol = none)"),
     Def{kTrain, "", "seed", "int", "1", "the seed of all random numbers", kStored<&TrainSpec::seed>}.learned(),
-    Def{kTrain,
-        "",
-        "norm_rows",
-        "int, global",
-        "follows from `batch`",
+    Def{kTrain, "", "norm_rows", "int, global", "follows from `batch`",
         "samples that batch norm normalises together and kernels compute at once",
-        {nullptr, &show_member<&TrainSpec::norm_rows>},
-        1,
-        kMany}
+        Access(nullptr, &show_member<&TrainSpec::norm_rows>), 1, kMany}
         .learned([](Train t) { return fmt::format("norm_rows {}\nlanes 4\n", t.norm_rows); })
         .of_choices("global"),
     Def{kTrain, "", "grad_accumulation", "int", "1", "batches whose gradients are added before an update",
         kStored<&TrainSpec::grad_accumulation>, 1, kMany}
         .learned(),
-    Def{kTrain,
-        "",
-        "clip",
-        "none, norm(x: float, heads: bool = false), value(x: float)",
-        "none",
-        "limits the size of gradients",
-        {&B::lower_clip, show_clip}}
+    Def{kTrain, "", "clip", "none, norm(x: float, heads: bool = false), value(x: float)", "none",
+        "limits the size of gradients", Access(&B::lower_clip, show_clip)}
         .learned(clip_line),
-    Def{kTrain,
-        "",
-        "init",
-        "seed, checkpoint(path: str, skip: list = [])",
-        "seed",
-        "the initial weights",
-        {&B::lower_init, show_init}}
+    Def{kTrain, "", "init", "seed, checkpoint(path: str, skip: list = [])", "seed", "the initial weights",
+        Access(&B::lower_init, show_init)}
         .learned([](Train t) {
           return fmt::format("init {}\n", t.init_checkpoint.empty() ? "seed" : without_directory(t.init_checkpoint));
         }),
-    Def{kTrain,
-        "",
-        "order",
-        "shuffled, sequential, balanced",
-        "shuffled",
+    Def{kTrain, "", "order", "shuffled, sequential, balanced", "shuffled",
         "the order of the samples of an epoch; balanced: equally many of each class",
-        {&B::lower_order, &show_choice<&TrainSpec::order>}}
+        Access(&B::lower_order, &show_choice<&TrainSpec::order>)}
         .learned(),
-    Def{kTrain,
-        "",
-        "class_weights",
-        "none, inverse_frequency, csv(path: str)",
-        "none",
-        "how much the loss of a sample counts, by its class",
-        {&B::lower_class_weights, show_class_weights}}
+    Def{kTrain, "", "class_weights", "none, inverse_frequency, csv(path: str)", "none",
+        "how much the loss of a sample counts, by its class", Access(&B::lower_class_weights, show_class_weights)}
         .learned(class_weight_line),
 
     Def{kTrain, "", "deterministic", "bool", "false", "results have the same bits for every plan",
         kStored<&TrainSpec::deterministic>},
-    Def{kTrain,
-        "",
-        "metrics",
-        "list",
-        "[]",
+    Def{kTrain, "", "metrics", "list", "[]",
         "measured in training and, without `eval`, on all other sources after each epoch",
-        {&B::lower_metrics, show_metrics}},
+        Access(&B::lower_metrics, show_metrics)},
     Def{kTrain, "", "eval", "{ every, NAME = metric(...) }", "`metrics`, after each epoch",
         "measured on other sources while training", &B::lower_eval}
         .such_as("write\neval {\n  every = 1 epoch\n  test  = accuracy(logits, label, source=test)\n}"),
-    Def{kTrain,
-        "eval",
-        "every",
-        "span",
-        "1 epoch",
-        "when it is measured",
-        {&B::store<&TrainSpec::eval_every>, show_eval_every}},
+    Def{kTrain, "eval", "every", "span", "1 epoch", "when it is measured",
+        Access(&B::store<&TrainSpec::eval_every>, show_eval_every)},
     Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, reported under this name",
         &B::lower_eval_metric},
     Def{kTrain, "", "log", "{ every, tensorboard, prometheus }", "10 steps", "how often progress is reported",
@@ -388,104 +151,56 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "log", "every", "span", "10 steps", "the span between two reports", kStored<&TrainSpec::log_every>},
     Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, next to the checkpoints",
         kStored<&TrainSpec::log_tensorboard>},
-    Def{kTrain,
-        "log",
-        "prometheus",
-        "none, str",
-        "none",
+    Def{kTrain, "log", "prometheus", "none, str", "none",
         "where Prometheus reads the figures of the run: address and port, \"127.0.0.1:9464\"",
-        {&B::lower_prometheus, show_prometheus}},
+        Access(&B::lower_prometheus, show_prometheus)},
     Def{kTrain, "", "checkpoint", "{ every, keep, best, dir, async, copy }", "every epoch", "when the run is saved",
         &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
-    Def{kTrain,
-        "checkpoint",
-        "every",
-        "span, auto(mtbf: quantity = 24h)",
-        "1 epoch",
+    Def{kTrain, "checkpoint", "every", "span, auto(mtbf: quantity = 24h)", "1 epoch",
         "the span between two saves; auto: the one that costs least if a failure happens every `mtbf` on average",
-        {&B::lower_checkpoint_every, show_save_every}}
+        Access(&B::lower_checkpoint_every, show_save_every)}
         .of_choices("auto(mtbf: quantity = 24h)"),
     Def{kTrain, "checkpoint", "keep", "int", "3", "how many checkpoints are kept", kStored<&TrainSpec::checkpoint_keep>,
         1, kMany},
-    Def{kTrain,
-        "checkpoint",
-        "best",
-        "none, highest(METRIC, keep), lowest(METRIC, keep)",
-        "none",
-        "evaluated steps with the best values, kept in addition to the last",
-        {&B::lower_best, show_best}},
-    Def{kTrain,
-        "checkpoint",
-        "dir",
-        "str",
-        "ckpt/NAME",
-        "the directory of the checkpoints",
-        {&B::store<&TrainSpec::checkpoint_dir>, show_directory}},
+    Def{kTrain, "checkpoint", "best", "none, highest(METRIC, keep), lowest(METRIC, keep)", "none",
+        "evaluated steps with the best values, kept in addition to the last", Access(&B::lower_best, show_best)},
+    Def{kTrain, "checkpoint", "dir", "str", "ckpt/NAME", "the directory of the checkpoints",
+        Access(&B::store<&TrainSpec::checkpoint_dir>, show_directory)},
     Def{kTrain, "checkpoint", "async", "bool", "false", "saves while training continues",
         kStored<&TrainSpec::checkpoint_async>},
-    Def{kTrain,
-        "checkpoint",
-        "copy",
-        "none, str",
-        "none",
-        "where each host keeps a second copy, on a disk of its own",
-        {&B::lower_copy, show_copy}},
-    Def{kTrain,
-        "",
-        "active_classes",
+    Def{kTrain, "checkpoint", "copy", "none, str", "none", "where each host keeps a second copy, on a disk of its own",
+        Access(&B::lower_copy, show_copy)},
+    Def{kTrain, "", "active_classes",
         "all, sample(p: float, log_q: bool = false), knn(neighbours: int, active: float, rebuild: span, exact: bool = "
         "true, probes: int = 16, log_q: bool = false)",
-        "all",
-        "which classes of a sharded head take part in a step, in addition to those of its labels",
-        {&B::lower_active_classes, show_active}}
+        "all", "which classes of a sharded head take part in a step, in addition to those of its labels",
+        Access(&B::lower_active_classes, show_active)}
         .learned(active_line),
-    Def{kTrain,
-        "",
-        "compress",
+    Def{kTrain, "", "compress",
         "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none, per_node: bool = false)",
-        "none",
-        "sends only the largest gradients of a step between replicas or nodes, and the others later",
-        {&B::lower_compress, show_compress}}
+        "none", "sends only the largest gradients of a step between replicas or nodes, and the others later",
+        Access(&B::lower_compress, show_compress)}
         .learned(compress_line),
-    Def{kTrain,
-        "",
-        "stop_when",
-        "none, plateau(METRIC, span), METRIC >= number",
-        "none",
-        "ends the run early, after an evaluation",
-        {&B::lower_stop, show_stop}},
-    Def{kTrain,
-        "",
-        "ema",
-        "none or float",
-        "none",
+    Def{kTrain, "", "stop_when", "none, plateau(METRIC, span), METRIC >= number", "none",
+        "ends the run early, after an evaluation", Access(&B::lower_stop, show_stop)},
+    Def{kTrain, "", "ema", "none or float", "none",
         "the share of itself that a running mean of the weights keeps in each step; evaluation and predictions use the "
         "mean",
-        {&B::lower_ema, show_ema},
-        0,
-        1}
+        Access(&B::lower_ema, show_ema), 0, 1}
         .learned([](Train t) { return t.ema > 0 ? fmt::format("ema {}\n", exact(t.ema)) : std::string(); }),
 
     Def{kCluster, "", "nodes", "int", "1", "the number of machines, which are all alike", kStored<&ClusterSpec::nodes>,
         1, kMostNodes},
-    Def{kCluster,
-        "",
-        "network",
+    Def{kCluster, "", "network",
         "none, ethernet(rate: quantity, latency: quantity = none), infiniband(rate: quantity, latency: quantity = "
         "none)",
-        "none",
-        "what joins the machines: the rate of each machine's link, in each direction",
-        {&B::lower_network, show_network}},
+        "none", "what joins the machines: the rate of each machine's link, in each direction",
+        Access(&B::lower_network, show_network)},
     Def{kCluster, "", "node", "{ cpu, cores, memory, storage }", "detected", "one machine", &B::lower_group}.such_as(
         "write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
-    Def{kCluster,
-        "node",
-        "cpu",
-        "name or str",
-        "cpu",
-        "the name of the processor in reports",
-        {&B::lower_cpu, &show_member<&ClusterSpec::cpu>}},
+    Def{kCluster, "node", "cpu", "name or str", "cpu", "the name of the processor in reports",
+        Access(&B::lower_cpu, &show_member<&ClusterSpec::cpu>)},
     Def{kCluster, "node", "cores", "auto, int", "auto", "how many cores the planner may use; auto: all",
         kStored<&ClusterSpec::cores>, 1, kMostCores},
     Def{kCluster, "node", "memory", "auto, size", "auto", "the memory of the machine; auto: what it has",
@@ -511,13 +226,8 @@ constexpr SettingDef kSettings[] = {
         kChoice<&ScheduleSpec::pipeline>},
     Def{kSchedule, "", "replicas", "auto, int", "auto", "copies of the pipeline", kStored<&ScheduleSpec::replicas>, 1,
         kMany},
-    Def{kSchedule,
-        "",
-        "recompute",
-        "auto, none, all, list of paths",
-        "auto",
-        "activations that are computed again instead of kept",
-        {&B::lower_recompute, show_recompute}},
+    Def{kSchedule, "", "recompute", "auto, none, all, list of paths", "auto",
+        "activations that are computed again instead of kept", Access(&B::lower_recompute, show_recompute)},
     Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication runs during computation",
         kStored<&ScheduleSpec::overlap>},
     Def{kSchedule, "", "bucket", "size", "25MiB",
@@ -527,23 +237,11 @@ constexpr SettingDef kSettings[] = {
         .such_as(kShardLines),
     Def{kSchedule, "shard", "HEAD", "{ over, split, granularity }", "auto", "a head of the model", &B::lower_shard}
         .such_as(kShardLines),
-    Def{kSchedule,
-        "shard HEAD",
-        "over",
-        "auto, all, nodes, int",
-        "auto",
-        "how many shards",
-        {&B::lower_over, show_over},
-        1,
-        kMany}
+    Def{kSchedule, "shard HEAD", "over", "auto, all, nodes, int", "auto", "how many shards",
+        Access(&B::lower_over, show_over), 1, kMany}
         .of_choices("nodes, all, auto"),
-    Def{kSchedule,
-        "shard HEAD",
-        "split",
-        "classes",
-        "classes",
-        "the dimension along which a head is split",
-        {&B::check_choice, show_default}},
+    Def{kSchedule, "shard HEAD", "split", "classes", "classes", "the dimension along which a head is split",
+        Access(&B::check_choice, show_default)},
     Def{kSchedule, "shard HEAD", "granularity", "auto, micro_batch, step", "auto",
         "the samples of one pass of the head: those of a micro-batch or of a step", kChoice<&ShardHint::granularity>},
     Def{kSchedule, "", "pin", "{ PATH = stage(k) }", "{}", "the stage of each part of the model", &B::lower_group}

@@ -49,6 +49,28 @@ void read_moved_class(const SourceFile& file, const Setting& setting, SettingNod
   }
 }
 
+// Adds a source of `data` to `sources`, which is null in other groups.
+void read_source(const SourceFile& file, const Setting& setting, std::vector<SettingNode>* sources,
+                 Diagnostics& diagnostics) {
+  SettingNode node{.key = std::string(setting.name.text),
+                   .key_span = setting.name.span,
+                   .span = setting.span,
+                   .file = &file,
+                   .ast = &file.ast,
+                   .value = setting.value};
+  if (sources == nullptr) {
+    diagnostics.add(fault("XG0210", setting.span, "a source is declared in `data`, not here",
+                          "not a setting of this group", {"move the line to `data`"}));
+    return;
+  }
+  const auto before = std::find_if(sources->begin(), sources->end(), [&](const auto& s) { return s.key == node.key; });
+  if (before != sources->end()) {
+    report_twice(*before, node, diagnostics);
+  } else {
+    sources->push_back(std::move(node));
+  }
+}
+
 void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
                 Diagnostics& diagnostics) {
   constexpr size_t kMostSettings = 1024;
@@ -64,24 +86,7 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
       return;
     }
     if (setting.kind == SettingKind::kSource) {
-      SettingNode node{.key = std::string(setting.name.text),
-                       .key_span = setting.name.span,
-                       .span = setting.span,
-                       .file = &file,
-                       .ast = &ast,
-                       .value = setting.value};
-      if (sources == nullptr) {
-        diagnostics.add(fault("XG0210", setting.span, "a source is declared in `data`, not here",
-                              "not a setting of this group", {"move the line to `data`"}));
-        continue;
-      }
-      const auto before =
-          std::find_if(sources->begin(), sources->end(), [&](const auto& s) { return s.key == node.key; });
-      if (before != sources->end()) {
-        report_twice(*before, node, diagnostics);
-      } else {
-        sources->push_back(std::move(node));
-      }
+      read_source(file, setting, sources, diagnostics);
       continue;
     }
     if (setting.kind == SettingKind::kMoved) {

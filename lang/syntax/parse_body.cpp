@@ -77,19 +77,7 @@ Stmt Parser::statement() {
       break;
     case StmtKind::kInput:
     case StmtKind::kParam:
-      names.push(expect_new_name(stmt.kind == StmtKind::kInput ? "a name for the input" : "a name for the parameter"));
-      stmt.names = names.into(ast_);
-      if (!lost_ && !take(TokenKind::kColon)) {
-        const bool has_type = at(TokenKind::kName) || at(TokenKind::kLeftBracket);
-        const std::string_view name = ast_[stmt.names][0].text;
-        expected("`:` and a type",
-                 has_type ? Help(insertion(":")) : Help("write its type after it, such as {}: f32[N, 64]", name));
-      }
-      stmt.type = type();
-      if (stmt.kind == StmtKind::kParam) {
-        expect(TokenKind::kAssign, "`=` and its initial value");
-        stmt.value = value_or_error();
-      }
+      typed_statement(stmt);
       break;
     case StmtKind::kOutput:
       do {
@@ -129,6 +117,24 @@ Stmt Parser::statement() {
   }
   stmt.span = from(start);
   return stmt;
+}
+
+// Reads the rest of an `input` or a `param`: NAME ":" type, and for a `param` "=" and its initial value.
+void Parser::typed_statement(Stmt& stmt) {
+  Gather<Name> names(stacks_);
+  names.push(expect_new_name(stmt.kind == StmtKind::kInput ? "a name for the input" : "a name for the parameter"));
+  stmt.names = names.into(ast_);
+  if (!lost_ && !take(TokenKind::kColon)) {
+    const bool has_type = at(TokenKind::kName) || at(TokenKind::kLeftBracket);
+    const std::string_view name = ast_[stmt.names][0].text;
+    expected("`:` and a type",
+             has_type ? Help(insertion(":")) : Help("write its type after it, such as {}: f32[N, 64]", name));
+  }
+  stmt.type = type();
+  if (stmt.kind == StmtKind::kParam) {
+    expect(TokenKind::kAssign, "`=` and its initial value");
+    stmt.value = value_or_error();
+  }
 }
 
 // Reads a binding: ( NAME | "(" NAME { "," NAME } ")" ) "=" expr

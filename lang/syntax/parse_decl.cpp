@@ -161,28 +161,9 @@ void Parser::declaration_header(Decl& decl) {
         decl.name = expect_new_name("a name for the import");
       }
       break;
-    case DeclKind::kFrom: {
-      decl.text = expect_path();
-      if (!lost_ && !at_word("use")) {
-        const bool other_word = at_word("import");  // the meaning is clear, so the names are read
-        expected("`use` and names", other_word ? replacement("the word is `use`", here(), "use") : insertion("use"));
-        if (!other_word) {
-          break;
-        }
-        lost_ = false;
-      }
-      if (!lost_) {
-        advance();
-      }
-      Gather<Name> names(stacks_);
-      do {
-        if (const Name name = expect_name("a name of that file")) {
-          names.push(name);
-        }
-      } while (take(TokenKind::kComma));
-      decl.names = names.into(ast_);
+    case DeclKind::kFrom:
+      from_header(decl);
       break;
-    }
     case DeclKind::kOption:
       option_header(decl);
       break;
@@ -228,6 +209,29 @@ void Parser::declaration_header(Decl& decl) {
       settings_header(decl);
       break;
   }
+}
+
+// Reads the rest of `from "FILE" use NAME { "," NAME }`.
+void Parser::from_header(Decl& decl) {
+  decl.text = expect_path();
+  if (!lost_ && !at_word("use")) {
+    const bool other_word = at_word("import");  // the meaning is clear, so the names are read
+    expected("`use` and names", other_word ? replacement("the word is `use`", here(), "use") : insertion("use"));
+    if (!other_word) {
+      return;
+    }
+    lost_ = false;
+  }
+  if (!lost_) {
+    advance();
+  }
+  Gather<Name> names(stacks_);
+  do {
+    if (const Name name = expect_name("a name of that file")) {
+      names.push(name);
+    }
+  } while (take(TokenKind::kComma));
+  decl.names = names.into(ast_);
 }
 
 // Reads the results of a block: "->" type { "," type }. A model names its results in its body instead.

@@ -35,14 +35,7 @@ Stage Parser::stage() {
   switch (lost_ || foreign_loop() ? TokenKind::kEnd : kind()) {
     case TokenKind::kName:
       stage.kind = StageKind::kCall;
-      stage.path = path("a name after the dot");
-      if (!lost_ && at(TokenKind::kLeftParen)) {
-        stage.has_args = true;
-        stage.args = args();
-        for (const Arg& arg : ast_[stage.args]) {
-          see(height_of(arg.value));
-        }
-      }
+      see(call_stage(stage));
       break;
     case TokenKind::kRepeat:
       advance();
@@ -69,12 +62,7 @@ Stage Parser::stage() {
       stage.kind = StageKind::kIf;
       read_value(&Parser::disjunction);
       read_fragment();
-      else_on_its_own_line();
-      if (take(TokenKind::kElse)) {
-        if (at(TokenKind::kIf)) {
-          fault("XG0110", here(), "the `else` of a stage has braces", "no braces here",
-                {"write else { if ... { ... } }"});
-        }
+      if (take_else()) {
         read_fragment();
       }
       break;
@@ -92,6 +80,32 @@ Stage Parser::stage() {
   // `height` is the largest height in the nested pipes; this stage is one level above them.
   stage_height_ = height + (stage.pipes.empty() ? 0 : 1);
   return stage;
+}
+
+// Reads the path and the arguments of a call stage. Returns the largest height of an argument.
+int Parser::call_stage(Stage& stage) {
+  int height = 0;
+  stage.path = path("a name after the dot");
+  if (!lost_ && at(TokenKind::kLeftParen)) {
+    stage.has_args = true;
+    stage.args = args();
+    for (const Arg& arg : ast_[stage.args]) {
+      height = std::max(height, height_of(arg.value));
+    }
+  }
+  return height;
+}
+
+// Takes the `else` of an `if` stage, which has braces; returns whether there is one.
+bool Parser::take_else() {
+  else_on_its_own_line();
+  if (!take(TokenKind::kElse)) {
+    return false;
+  }
+  if (at(TokenKind::kIf)) {
+    fault("XG0110", here(), "the `else` of a stage has braces", "no braces here", {"write else { if ... { ... } }"});
+  }
+  return true;
 }
 
 Pipe Parser::pipe() {

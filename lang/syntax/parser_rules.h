@@ -83,6 +83,7 @@ class Parser {
   DeclKind declaration_kind() const;
   void declaration_header(Decl& decl);
   void results(Decl& decl);
+  void from_header(Decl& decl);
   void option_header(Decl& decl);
   void settings_header(Decl& decl);
   std::string doc_before(uint32_t begin, std::string* file_doc);
@@ -97,6 +98,7 @@ class Parser {
   Run<T> braced(T (Parser::*item)(), void (Parser::*end)());
   Run<Stmt> body();
   Stmt statement();
+  void typed_statement(Stmt& stmt);
   void binding(Stmt& stmt);
   void unknown_statement(const Name& name);
   void spoil(Stmt& stmt);
@@ -156,6 +158,8 @@ class Parser {
   // parse_stage.cpp
   Run<Stage> stages();
   Stage stage();
+  int call_stage(Stage& stage);
+  bool take_else();
   Pipe pipe();
   Pipe fragment();
   void fork_pipes(Gather<Pipe>& pipes);

@@ -1,8 +1,8 @@
 // Emits the passes of sharded heads (docs/internals/algorithms.md, "Head pass"). For each pass: gather features and
-// labels on the devices of the shards; compute the statistics of each shard, exchange them and combine them into the
-// softmax, loss and metrics; compute the gradients of each shard and sum dX (emit_dx.cpp). The class rows are updated
-// together with the gradients, or in a sweep at the end of the step. With active classes, each shard first selects them
-// once a step.
+// labels on the devices of the shards; compute the statistics of each shard and combine them into the softmax, loss and
+// metrics (emit_head_statistics.cpp); compute the gradients of each shard and sum dX (emit_dx.cpp). The class rows are
+// updated together with the gradients, or in a sweep at the end of the step. With active classes, each shard first
+// selects them once a step.
 #include <algorithm>
 #include <set>
 
@@ -201,98 +201,6 @@ void Emitter::emit_head_pass(size_t head, int pass) {
   }
   if (trains(head)) {
     emit_head_gradients(head, pass);
-  }
-}
-
-void Emitter::emit_statistics(size_t head, int pass) {
-  const HeadPlan& plan = program_.heads[head];
-  const auto devices = shard_devices(head);
-  const std::vector<ShardPart>& parts = shard_parts_[head];
-  const auto part_of = [&](Role role, Access access, int device, const HeadShard& shard) -> Operand {
-    const ShardPart& part = parts[static_cast<size_t>(shard.shard)];
-    return {.role = role,
-            .access = access,
-            .buffer = statistics_.at({head, device, pass}),
-            .index = shard.shard,
-            .offset = part.stats_offset,
-            .bytes = part.stats};
-  };
-  for (const int device : devices) {
-    statistics_[{head, device, pass}] =
-        add_buffer({.device = device,
-                    .purpose = Purpose::kHeadStats,
-                    .bytes = all_stats_bytes(parts),
-                    .replica = -1,
-                    .head = static_cast<int32_t>(head),
-                    .head_pass = pass,
-                    .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".statistics"});
-  }
-  for (const HeadShard& shard : plan.shards) {
-    if (shard.row_end <= shard.row_begin) {
-      continue;
-    }
-    Instruction run = head_instruction(head, Kind::kHeadForward, shard, pass);
-    add_features_and_labels(head, run);
-    add_selection(head, shard, run);
-    run.operands.push_back(part_of(Role::kStats, Access::kWrite, shard.device, shard));
-    add_logits(head, shard, Access::kWrite, run);
-    add_weights(head, shard, run, false);
-    add_head_scratch(head, shard, HeadPass::kForward, run);
-    add(std::move(run));
-  }
-  for (size_t d = 0; devices.size() > 1 && d < devices.size(); ++d) {
-    Instruction gather{.kind = Kind::kAllGather,
-                       .device = devices[d],
-                       .stream = comm_stream(),
-                       .replica = -1,
-                       .head = static_cast<int>(head),
-                       .head_pass = pass,
-                       .group = groups_,
-                       .bytes = all_stats_bytes(parts),
-                       .span = graph_.node(plan.node).span};
-    for (const HeadShard& shard : plan.shards) {
-      const bool mine = shard.device == devices[d];
-      for (const int other : devices) {
-        if (shard.row_begin < shard.row_end && (mine ? other != devices[d] : other == shard.device)) {
-          gather.operands.push_back(
-              part_of(mine ? Role::kSent : Role::kReceived, mine ? Access::kRead : Access::kWrite, devices[d], shard));
-          gather.operands.back().index = other;
-        }
-      }
-    }
-    add(std::move(gather));
-  }
-  groups_ += devices.size() > 1 ? 1 : 0;
-  // If no gradient is computed, only the device with the results needs the combined statistics.
-  for (const int device : devices) {
-    if (!trains(head) && device != devices.front()) {
-      continue;
-    }
-    Instruction run{.kind = Kind::kReduceStats,
-                    .device = device,
-                    .replica = -1,
-                    .head = static_cast<int>(head),
-                    .head_pass = pass,
-                    .span = graph_.node(plan.node).span};
-    if (plan.label.valid()) {
-      add_rows(head, Role::kLabel, pass_buffer(head, plan.label, device, pass), run);
-    }
-    if (plan.row_factor.valid() && device == devices.front()) {
-      add_rows(head, Role::kRowFactor, pass_buffer(head, plan.row_factor, device, pass), run);
-    }
-    if (trains(head)) {
-      add_selection(head, *first_shard(head, device), run);
-    }
-    add_softmax(head, Access::kWrite, run);
-    for (const HeadShard& shard : plan.shards) {
-      if (shard.row_begin < shard.row_end) {
-        run.operands.push_back(part_of(Role::kStats, Access::kRead, device, shard));
-      }
-    }
-    if (device == devices.front()) {
-      add_results(head, run);
-    }
-    add(std::move(run));
   }
 }
 

@@ -18,111 +18,105 @@ std::vector<int> Emitter::shard_devices(size_t head) const {
 // Adds the buffers with weights, states and prepared rows of all shards, and with the results of all heads.
 void Emitter::add_head_buffers() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
-    const HeadPlan& head = program_.heads[h];
-    const auto states = updates(h) ? optimizer_states(request_.module) : std::vector<std::string>{};
-    for (const HeadShard& shard : head.shards) {
-      if (shard.row_end <= shard.row_begin) {
-        continue;
-      }
-      ShardBuffers& buffers = shards_[{h, shard.shard}];
-      for (const ParamId param : {head.weight, head.bias}) {
-        if (!param.valid()) {
-          continue;
-        }
-        const Parameter& what = graph_.param(param);
-        Buffer buffer{.device = shard.device,
-                      .purpose = Purpose::kHeadWeight,
-                      .bytes = shard_bytes(head, shard, param, Purpose::kHeadWeight),
-                      .persistent = true,
-                      .value = what.value,
-                      .param = param,
-                      .replica = -1,
-                      .head = static_cast<int32_t>(h),
-                      .shard = shard.shard,
-                      .name = what.name};
-        buffers.weights.push_back(add_buffer(buffer));
-        buffer.purpose = Purpose::kHeadOptimizer;
-        buffer.bytes = shard_bytes(head, shard, param, Purpose::kHeadOptimizer);
-        for (size_t state = 0; state < states.size(); ++state) {
-          buffer.state = static_cast<int32_t>(state);
-          buffer.name = what.name + "." + states[state];
-          buffers.states.push_back(add_buffer(buffer));
-        }
-      }
-      if (has_scales(head)) {
-        buffers.scales = add_buffer({.device = shard.device,
-                                     .purpose = Purpose::kHeadScale,
-                                     .bytes = shard_bytes(head, shard, head.weight, Purpose::kHeadScale),
-                                     .persistent = true,
-                                     .param = head.weight,
-                                     .replica = -1,
-                                     .head = static_cast<int32_t>(h),
-                                     .shard = shard.shard,
-                                     .name = graph_.param(head.weight).name + ".scale"});
-      }
-      if (catches_up(head) && updates(h)) {
-        buffers.last = add_buffer({.device = shard.device,
-                                   .purpose = Purpose::kHeadLast,
-                                   .bytes = shard_bytes(head, shard, head.weight, Purpose::kHeadLast),
-                                   .persistent = true,
-                                   .param = head.weight,
-                                   .replica = -1,
-                                   .head = static_cast<int32_t>(h),
-                                   .shard = shard.shard,
-                                   .name = graph_.param(head.weight).name + ".last"});
-      }
-      const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
-      if (head.active > 0) {
-        const auto add_one = [&](Purpose purpose, Bytes bytes, const char* name) {
-          return add_buffer({.device = shard.device,
-                             .purpose = purpose,
-                             .bytes = bytes,
-                             .persistent = true,
-                             .param = head.weight,
-                             .replica = -1,
-                             .head = static_cast<int32_t>(h),
-                             .shard = shard.shard,
-                             .name = graph_.param(head.weight).name + name});
-        };
-        buffers.selection = add_one(Purpose::kHeadSelection, head_selection(shape).total, ".selection");
-        buffers.mass = add_one(Purpose::kHeadMass, head.rows * kHeadMassRow, ".mass");
-      }
-      const Bytes prepared = head_prepared_bytes(shape);
-      if (prepared > 0) {
-        buffers.prepared = add_buffer({.device = shard.device,
-                                       .purpose = Purpose::kHeadPrepared,
-                                       .bytes = prepared,
-                                       .persistent = true,
-                                       .param = head.weight,
-                                       .replica = -1,
-                                       .head = static_cast<int32_t>(h),
-                                       .shard = shard.shard,
-                                       .name = graph_.param(head.weight).name + ".prepared"});
+    for (const HeadShard& shard : program_.heads[h].shards) {
+      if (shard.row_begin < shard.row_end) {
+        add_shard_weights(h, shard);
+        add_shard_buffers(h, shard);
       }
     }
-    if (head.neighbours > 0) {
+    if (program_.heads[h].neighbours > 0) {
       add_graph_buffers(h);
     }
-    const auto add_result = [&](ValueId value, Bytes bytes) {
-      results_[{h, value.index}] = add_buffer({.device = shard_devices(h).front(),
-                                               .purpose = Purpose::kResult,
-                                               .bytes = bytes,
-                                               .value = value,
-                                               .replica = -1,
-                                               .head = static_cast<int32_t>(h),
-                                               .name = name_of_value(value)});
-    };
-    if (head.loss.valid()) {
-      add_result(graph_.node(head.loss).outputs[0], program_.batch * 4);
+    add_result_buffers(h);
+  }
+}
+
+// Adds the buffers with the weights of a shard and the states of the optimizer.
+void Emitter::add_shard_weights(size_t head, const HeadShard& shard) {
+  const HeadPlan& plan = program_.heads[head];
+  const auto states = updates(head) ? optimizer_states(request_.module) : std::vector<std::string>{};
+  ShardBuffers& buffers = shards_[{head, shard.shard}];
+  for (const ParamId param : {plan.weight, plan.bias}) {
+    if (!param.valid()) {
+      continue;
     }
-    for (const NodeId metric : head.metrics) {
-      for (const ValueId output : graph_.node(metric).outputs) {
-        add_result(output, type(output).bytes(program_.batch, program_.norm_rows));
-      }
+    const Parameter& what = graph_.param(param);
+    Buffer buffer{.device = shard.device,
+                  .purpose = Purpose::kHeadWeight,
+                  .bytes = shard_bytes(plan, shard, param, Purpose::kHeadWeight),
+                  .persistent = true,
+                  .value = what.value,
+                  .param = param,
+                  .replica = -1,
+                  .head = static_cast<int32_t>(head),
+                  .shard = shard.shard,
+                  .name = what.name};
+    buffers.weights.push_back(add_buffer(buffer));
+    buffer.purpose = Purpose::kHeadOptimizer;
+    buffer.bytes = shard_bytes(plan, shard, param, Purpose::kHeadOptimizer);
+    for (size_t state = 0; state < states.size(); ++state) {
+      buffer.state = static_cast<int32_t>(state);
+      buffer.name = what.name + "." + states[state];
+      buffers.states.push_back(add_buffer(buffer));
     }
-    if (!program_.training) {
-      add_result(head.logits, best_bytes(head, program_.batch));
+  }
+}
+
+// Adds the other buffers of a shard that are kept between steps.
+void Emitter::add_shard_buffers(size_t head, const HeadShard& shard) {
+  const HeadPlan& plan = program_.heads[head];
+  ShardBuffers& buffers = shards_[{head, shard.shard}];
+  const auto add_one = [&](Purpose purpose, Bytes bytes, const char* name) {
+    return add_buffer({.device = shard.device,
+                       .purpose = purpose,
+                       .bytes = bytes,
+                       .persistent = true,
+                       .param = plan.weight,
+                       .replica = -1,
+                       .head = static_cast<int32_t>(head),
+                       .shard = shard.shard,
+                       .name = graph_.param(plan.weight).name + name});
+  };
+  if (has_scales(plan)) {
+    const Bytes scales = shard_bytes(plan, shard, plan.weight, Purpose::kHeadScale);
+    buffers.scales = add_one(Purpose::kHeadScale, scales, ".scale");
+  }
+  if (catches_up(plan) && updates(head)) {
+    const Bytes last = shard_bytes(plan, shard, plan.weight, Purpose::kHeadLast);
+    buffers.last = add_one(Purpose::kHeadLast, last, ".last");
+  }
+  const HeadShape shape = head_shape(program_, graph_, plan, shard, plan.rows);
+  if (plan.active > 0) {
+    buffers.selection = add_one(Purpose::kHeadSelection, head_selection(shape).total, ".selection");
+    buffers.mass = add_one(Purpose::kHeadMass, plan.rows * kHeadMassRow, ".mass");
+  }
+  if (const Bytes prepared = head_prepared_bytes(shape); prepared > 0) {
+    buffers.prepared = add_one(Purpose::kHeadPrepared, prepared, ".prepared");
+  }
+}
+
+// Adds the buffers with the losses, metrics and best classes of a head, on the device of its first shard.
+void Emitter::add_result_buffers(size_t head) {
+  const HeadPlan& plan = program_.heads[head];
+  const auto add_result = [&](ValueId value, Bytes bytes) {
+    results_[{head, value.index}] = add_buffer({.device = shard_devices(head).front(),
+                                                .purpose = Purpose::kResult,
+                                                .bytes = bytes,
+                                                .value = value,
+                                                .replica = -1,
+                                                .head = static_cast<int32_t>(head),
+                                                .name = name_of_value(value)});
+  };
+  if (plan.loss.valid()) {
+    add_result(graph_.node(plan.loss).outputs[0], program_.batch * 4);
+  }
+  for (const NodeId metric : plan.metrics) {
+    for (const ValueId output : graph_.node(metric).outputs) {
+      add_result(output, type(output).bytes(program_.batch, program_.norm_rows));
     }
+  }
+  if (!program_.training) {
+    add_result(plan.logits, best_bytes(plan, program_.batch));
   }
 }
 

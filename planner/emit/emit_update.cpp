@@ -16,67 +16,75 @@ void Emitter::emit_update() {
     emit_norms();
   }
   for (const Stage& one : program_.stages) {
-    const StageFlow& flow = flow_.stages[static_cast<size_t>(one.index)];
     for (int replica = 0; replica < program_.replicas; ++replica) {
-      const int device = device_of(one.index, replica);
-      Instruction update{.kind = Kind::kUpdate, .device = device, .stage = one.index, .replica = replica};
-      for (const ParamId param : flow.gradients) {
-        if (holder(param, one.index) != param) {
-          continue;  // the gradient of this reader was added to the holder's
-        }
-        // The pairs of a compressed gradient are summed in its first partial.
-        const bool compressed = is_compressed(param);
-        update.operands.push_back(
-            gradient_operand(Role::kGradient, compressed ? Access::kWrite : Access::kRead, param, device));
-        update.operands.push_back(whole(Role::kWeight, Access::kUpdate, weights_.at({param, device})));
-        update.operands.back().param = param;
-        if (compressed) {
-          update.operands.push_back(whole(Role::kPairs, Access::kRead, pairs_.at({param, device})));
-          update.operands.back().param = param;
-          continue;
-        }
-        for (const BufferId state : optimizer_[{param, device}]) {
-          update.operands.push_back(whole(Role::kState, Access::kUpdate, state));
-          update.operands.back().param = param;
-          update.operands.back().index = program_.buffer(state).state;
-        }
-      }
-      std::set<ParamId> changed(flow.gradients.begin(), flow.gradients.end());
-      for (const NodeId node : one.forward) {
-        if (graph_.node(node).op->folds_states) {
-          add_fold(node, device, update);
-        }
-      }
-      Bytes scratch = 0;
-      for (const auto& [key, buffer] : prepared_) {
-        const auto& [node, input, where] = key;
-        const ParamId param = program_.buffer(buffer).param;
-        if (where == device && changed.contains(param)) {
-          update.operands.push_back(whole(Role::kPrepared, Access::kWrite, buffer));
-          update.operands.back().node = NodeId(node);
-          update.operands.back().index = input;
-          update.operands.back().param = param;
-          scratch = std::max(scratch, request_.facts.nodes[static_cast<size_t>(node)].scratch);
-        }
-      }
-      if (update.operands.empty()) {
-        continue;
-      }
-      derive_accesses(update);
-      for (const BufferId id : update.writes) {
-        update.bytes += program_.buffer(id).bytes;
-      }
-      if (const auto norms = norms_.find(device); norms != norms_.end()) {
-        update.operands.push_back(whole(Role::kNorms, Access::kRead, norms->second));
-      }
-      if (scratch > 0) {
-        update.operands.push_back(
-            scratch_operand(add_scratch(device, scratch, "update.scratch"), 0, align_up(scratch)));
-      }
-      add(std::move(update));
+      emit_stage_update(one, replica);
     }
   }
   emit_head_updates();
+}
+
+// Emits the update of a stage's weights and running statistics on a replica. A stage without them has no update.
+void Emitter::emit_stage_update(const Stage& stage, int replica) {
+  const StageFlow& flow = flow_.stages[static_cast<size_t>(stage.index)];
+  const int device = device_of(stage.index, replica);
+  Instruction update{.kind = Kind::kUpdate, .device = device, .stage = stage.index, .replica = replica};
+  for (const ParamId param : flow.gradients) {
+    if (holder(param, stage.index) == param) {  // otherwise the gradient of this reader was added to the holder's
+      add_weight_update(param, device, update);
+    }
+  }
+  for (const NodeId node : stage.forward) {
+    if (graph_.node(node).op->folds_states) {
+      add_fold(node, device, update);
+    }
+  }
+  const std::set<ParamId> changed(flow.gradients.begin(), flow.gradients.end());
+  Bytes scratch = 0;
+  for (const auto& [key, buffer] : prepared_) {
+    const auto& [node, input, where] = key;
+    const ParamId param = program_.buffer(buffer).param;
+    if (where == device && changed.contains(param)) {
+      update.operands.push_back(whole(Role::kPrepared, Access::kWrite, buffer));
+      update.operands.back().node = NodeId(node);
+      update.operands.back().index = input;
+      update.operands.back().param = param;
+      scratch = std::max(scratch, request_.facts.nodes[static_cast<size_t>(node)].scratch);
+    }
+  }
+  if (update.operands.empty()) {
+    return;
+  }
+  derive_accesses(update);
+  for (const BufferId id : update.writes) {
+    update.bytes += program_.buffer(id).bytes;
+  }
+  if (const auto norms = norms_.find(device); norms != norms_.end()) {
+    update.operands.push_back(whole(Role::kNorms, Access::kRead, norms->second));
+  }
+  if (scratch > 0) {
+    update.operands.push_back(scratch_operand(add_scratch(device, scratch, "update.scratch"), 0, align_up(scratch)));
+  }
+  add(std::move(update));
+}
+
+// Adds the operands with which an update changes a weight.
+void Emitter::add_weight_update(ParamId param, int device, Instruction& update) {
+  // The pairs of a compressed gradient are summed in its first partial.
+  const bool compressed = is_compressed(param);
+  update.operands.push_back(
+      gradient_operand(Role::kGradient, compressed ? Access::kWrite : Access::kRead, param, device));
+  update.operands.push_back(whole(Role::kWeight, Access::kUpdate, weights_.at({param, device})));
+  update.operands.back().param = param;
+  if (compressed) {
+    update.operands.push_back(whole(Role::kPairs, Access::kRead, pairs_.at({param, device})));
+    update.operands.back().param = param;
+    return;
+  }
+  for (const BufferId state : optimizer_[{param, device}]) {
+    update.operands.push_back(whole(Role::kState, Access::kUpdate, state));
+    update.operands.back().param = param;
+    update.operands.back().index = program_.buffer(state).state;
+  }
 }
 
 // Returns the operand for partial 0 of a gradient. With Role::kGradient, it steps through all partials of the replica.
@@ -228,7 +236,7 @@ void Emitter::add_norm_buffers() {
 
 void Emitter::emit_norms() {
   add_norm_buffers();
-  std::map<int, std::vector<Operand>> made;  // key: device; the sums of squares that only this device computes
+  NormOperands made;
   for (const Stage& one : program_.stages) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int device = device_of(one.index, replica);
@@ -248,7 +256,16 @@ void Emitter::emit_norms() {
       }
     }
   }
-  for (size_t h = 0; h < program_.heads.size() && request_.module.train.clip.heads; ++h) {
+  if (request_.module.train.clip.heads) {
+    emit_head_norms(made);
+  }
+  if (norms_.size() > 1) {
+    emit_norms_gather(made);
+  }
+}
+
+void Emitter::emit_head_norms(NormOperands& made) {
+  for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
     for (const HeadShard& shard : plan.shards) {
       if (!updates(h) || shard.row_end <= shard.row_begin) {
@@ -270,9 +287,10 @@ void Emitter::emit_norms() {
       add(std::move(run));
     }
   }
-  if (norms_.size() < 2) {
-    return;
-  }
+}
+
+// Emits the all-gather that gives every device the sums of squares of all devices.
+void Emitter::emit_norms_gather(const NormOperands& made) {
   for (const auto& [device, buffer] : norms_) {
     Instruction gather{.kind = Kind::kAllGather,
                        .device = device,

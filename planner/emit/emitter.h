@@ -1,6 +1,6 @@
 // The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
-// emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp, emit_tied_sums.cpp and, for operands,
-// emit_operands.cpp and emit_head_operands.cpp.
+// emit_head_statistics.cpp, emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp,
+// emit_tied_sums.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -67,9 +67,23 @@ class Emitter {
   int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
   int64_t head_row(size_t head, const Buffer& buffer, int micro_batch) const;
 
-  // emit_head.cpp, emit_head_buffers.cpp
+  // emit_head_buffers.cpp
   void add_head_buffers();
+  void add_shard_weights(size_t head, const HeadShard& shard);
+  void add_shard_buffers(size_t head, const HeadShard& shard);
   void add_graph_buffers(size_t head);
+  void add_result_buffers(size_t head);
+  BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
+  BufferId softmax_buffer(size_t head, int device, int pass);
+
+  // emit_head_statistics.cpp
+  void emit_statistics(size_t head, int pass);
+  void emit_head_forward(size_t head, int pass);
+  void emit_statistics_exchange(size_t head, int pass);
+  void emit_reduce_statistics(size_t head, int pass, int device);
+  Operand statistics_operand(Role role, Access access, size_t head, int pass, int device, const HeadShard& shard) const;
+
+  // emit_head.cpp
   void emit_gathers(int stage, int index);
   void emit_gather(size_t head, ValueId value, int index);
   void emit_selections();
@@ -77,12 +91,9 @@ class Emitter {
   void emit_head_pass(int pass);
   void emit_head_pass(size_t head, int pass);
   void emit_pass_copies(size_t head, int pass);
-  void emit_statistics(size_t head, int pass);
   void emit_head_gradients(size_t head, int pass);
   void emit_head_updates();
   Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
-  BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
-  BufferId softmax_buffer(size_t head, int device, int pass);
   const HeadShard* first_shard(size_t head, int device) const;  // first shard with rows; null if there is none
   std::vector<int> shard_devices(size_t head) const;            // devices of shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
@@ -107,10 +118,15 @@ class Emitter {
   HeadGradientRows dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
 
   // emit_update.cpp
+  using NormOperands = std::map<int, std::vector<Operand>>;  // key: device; sums of squares that only it computes
   void emit_update();
+  void emit_stage_update(const Stage& stage, int replica);
+  void add_weight_update(ParamId param, int device, Instruction& update);
   void emit_folds();
   void emit_statistics_gather();
   void emit_norms();
+  void emit_head_norms(NormOperands& made);
+  void emit_norms_gather(const NormOperands& made);
   void add_norm_buffers();
   void add_fold(NodeId node, int device, Instruction& update) const;
   Operand gradient_operand(Role role, Access access, ParamId param, int device) const;

@@ -38,11 +38,14 @@ struct Packing {
   Bytes live_max = 0;  // largest sum of the ranges alive at one time: a lower bound of `bytes` for any packing
 };
 
+// A packing is good enough if its size is at most this multiple of live_max; 1.02 is promised.
+inline constexpr double kGoodEnough = 1.01;
+
 // Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes
 // are rounded up to kAlignment. It places the ranges in several orders, with first fit and with best fit, and keeps the
 // smallest result. Source of greedy by size and by breadth: Pisarchyk, Lee, "Efficient Memory Management for Deep
 // Neural Net Inference", 2020. The repeated attempts that place the highest ranges first (`climb`) are our own.
-Packing pack(std::span<LiveRange> ranges);
+Packing pack(std::span<LiveRange> ranges);  // pack.cpp
 
 // Returns the lower bound Packing::live_max without packing; the search uses it as an estimate.
 Bytes live_max(std::span<const LiveRange> ranges);

@@ -98,6 +98,20 @@ class Tracer {
   }
 
  private:
+  // Notes that a value goes from stage `from` to stage `to`, whose forward or backward pass reads it.
+  void add_crossing(int from, int to, ValueId value, bool forward) {
+    const bool made_backward = made_in_backward_[static_cast<size_t>(value.index)];
+    Crossing& crossing = crossings_[{from, to, value.index}];
+    crossing.value = value;
+    crossing.from = from;
+    crossing.to = to;
+    crossing.backward = made_backward;
+    crossing.read_forward = crossing.read_forward || forward;
+    crossing.read_backward = crossing.read_backward || !forward;
+    XRUN_CHECK(made_backward ? from > to && !forward : from < to,
+               "activations go to later stages, gradients to earlier ones");
+  }
+
   Status find_reads(const Stage& stage) {
     StageFlow& flow = flow_.stages[static_cast<size_t>(stage.index)];
     OrderedSet<ParamId> params(graph_.params.size());
@@ -126,18 +140,9 @@ class Tracer {
                        "use `linear` in place of the sharded classifier, or only its loss and metrics",
                        graph_.node(id).span};
         }
-        const bool made_backward = made_in_backward_[static_cast<size_t>(value.index)];
         if (maker != stage.index) {
-          Crossing& crossing = crossings_[{maker, stage.index, value.index}];
-          crossing.value = value;
-          crossing.from = maker;
-          crossing.to = stage.index;
-          crossing.backward = made_backward;
-          crossing.read_forward = crossing.read_forward || forward;
-          crossing.read_backward = crossing.read_backward || !forward;
-          XRUN_CHECK(made_backward ? maker > stage.index && !forward : maker < stage.index,
-                     "activations go to later stages, gradients to earlier ones");
-        } else if (!forward && !made_backward) {
+          add_crossing(maker, stage.index, value, forward);
+        } else if (!forward && !made_in_backward_[static_cast<size_t>(value.index)]) {
           saved.add(value);
         }
       }

@@ -1,5 +1,5 @@
-// Converts a plan to FlatBuffers and back, without the digest at the end of a plan file. Only plan_codec.cpp and
-// reason_codec.h include the generated FlatBuffers types.
+// Converts a plan to FlatBuffers and back, without the digest at the end of a plan file. Only plan_encode.cpp,
+// plan_decode.cpp and reason_codec.h include the generated FlatBuffers types.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,10 @@
 #include "planner/report/summary.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 
 #include "graph/base/check.h"
-#include "graph/cost.h"
 #include "graph/settings/step_sizes.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/report/explain.h"
@@ -20,19 +18,6 @@ bool is_head_buffer(Purpose purpose) {
          purpose == Purpose::kHeadMass || purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax ||
          purpose == Purpose::kHeadLogits || purpose == Purpose::kHeadGradient || purpose == Purpose::kHeadScratch ||
          purpose == Purpose::kGathered || purpose == Purpose::kTerms || purpose == Purpose::kHeadSums;
-}
-
-// Returns the seconds that the busiest device spends in the instructions for which `wanted` is true.
-template <typename Pred>
-Seconds busiest(const Program& program, const Pred& wanted) {
-  std::map<int, Seconds> sums;
-  Seconds most = 0;
-  for (const Instruction& instruction : program.instructions) {
-    if (wanted(instruction)) {
-      most = std::max(most, sums[instruction.device] += instruction.predicted);
-    }
-  }
-  return most;
 }
 
 int largest_device(const Program& program) {
@@ -130,66 +115,20 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   return part;
 }
 
-// Returns the weight of a node for dividing its stage's time among the nodes: the larger of its arithmetic and its
-// memory time, if the machine computes 20 operations while it moves a byte.
-double weight_of(const Graph& graph, NodeId id) {
-  const OpCost cost = cost_of(graph, graph.node(id));
-  return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
-}
-
-// Returns the bytes per micro-batch of the forward values that the backward pass of a stage reads; key: node. Each
-// value counts once, for the node that makes it. A value of another stage counts for the first node of this stage that
-// reads it.
-std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph, const Stage& stage) {
-  std::set<ValueId> kept(stage.saved.begin(), stage.saved.end());
-  const std::set<ValueId> received(stage.received.begin(), stage.received.end());
-  for (const auto* nodes : {&stage.recomputed, &stage.backward}) {
-    for (const NodeId id : *nodes) {
-      std::ranges::copy_if(graph.node(id).inputs, std::inserter(kept, kept.end()),
-                           [&](ValueId value) { return received.contains(value); });
-    }
-  }
-  std::map<NodeId, Bytes> saved;
-  const auto count = [&](NodeId id, ValueId value) {
-    if (kept.erase(value) > 0) {
-      saved[id] += graph.value(value).type.bytes(program.micro_batch_rows(), program.norm_rows);
-    }
-  };
-  for (const NodeId id : stage.forward) {
-    for (const auto* values : {&graph.node(id).inputs, &graph.node(id).outputs}) {
-      std::ranges::for_each(*values, [&](ValueId value) { count(id, value); });
-    }
-  }
-  for (const ValueId value : std::set(kept)) {  // read only by the backward pass
-    count(stage.forward.front(), value);
-  }
-  return saved;
-}
-
 // Whether an instruction counts as communication. A receive does not count, since its send does.
 bool moves_bytes(Kind kind) { return kind == Kind::kCopy || (communicates(kind) && kind != Kind::kRecv); }
 
 }  // namespace
 
-std::string dims_text(const TensorType& type) {
-  std::string text;
-  for (size_t i = type.has_batch() ? 1 : 0; i < type.dims.size(); ++i) {
-    text += (text.empty() ? "" : " x ") + format_count(type.dims[i]);
+Seconds busiest(const Program& program, const std::function<bool(const Instruction&)>& wanted) {
+  std::map<int, Seconds> sums;
+  Seconds most = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (wanted(instruction)) {
+      most = std::max(most, sums[instruction.device] += instruction.predicted);
+    }
   }
-  return text.empty() ? "1" : text;
-}
-
-std::string layer_name(const std::string& path, int depth) {
-  size_t end = path.find('.');
-  if (depth == 0) {
-    const bool element =
-        end != std::string::npos && end + 1 < path.size() && path[end + 1] >= '0' && path[end + 1] <= '9';
-    depth = element ? 2 : 1;
-  }
-  for (int part = 1; part < depth && end != std::string::npos; ++part) {
-    end = path.find('.', end + 1);
-  }
-  return path.substr(0, end);
+  return most;
 }
 
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
@@ -259,73 +198,6 @@ std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) 
     devices.push_back(std::move(summary));
   }
   return devices;
-}
-
-std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth) {
-  const Graph& graph = module.graph;
-  const Program& program = plan.training;
-  std::vector<LayerSummary> layers;
-  std::vector<bool> counted(graph.params.size(), false);
-  const auto layer_of = [&](NodeId id, int stage) -> LayerSummary& {
-    const std::string& path = graph.node(id).path;
-    const std::string name = layer_name(path, depth);
-    if (layers.empty() || layers.back().name != name || layers.back().stage != stage) {
-      layers.push_back({.name = name, .stage = stage});
-    }
-    return layers.back();
-  };
-  const auto count_params = [&](NodeId id, LayerSummary& layer) {
-    for (const ValueId input : graph.node(id).inputs) {
-      const ParamId param = graph.value(input).param;
-      if (param.valid() && graph.param(param).trained && !graph.is_tied_copy(param) &&
-          !counted[static_cast<size_t>(param.index)]) {
-        counted[static_cast<size_t>(param.index)] = true;
-        layer.parameters += graph.value(input).type.row_elements();
-      }
-    }
-  };
-  for (const Stage& stage : program.stages) {
-    double forward = 0;
-    double backward = 0;
-    std::map<NodeId, double> back;  // key: forward node
-    std::map<NodeId, Bytes> saved = saved_by_node(program, graph, stage);
-    for (const NodeId id : stage.forward) {
-      forward += weight_of(graph, id);
-    }
-    for (const NodeId id : stage.backward) {
-      back[graph.node(id).forward] += weight_of(graph, id);
-      backward += weight_of(graph, id);
-    }
-    for (const NodeId id : stage.recomputed) {
-      back[id] += weight_of(graph, id);
-      backward += weight_of(graph, id);
-    }
-    for (const NodeId id : stage.forward) {
-      LayerSummary& layer = layer_of(id, stage.index);
-      const Node& node = graph.node(id);
-      layer.output = dims_text(graph.value(node.outputs[0]).type);
-      layer.forward_flops += cost_of(graph, node).flops;
-      layer.forward += stage.forward_time * weight_of(graph, id) / forward;
-      layer.backward += backward > 0 ? stage.backward_time * back[id] / backward : 0.0;
-      layer.saved += saved[id];
-      count_params(id, layer);
-    }
-  }
-  for (const HeadPlan& head : program.heads) {
-    LayerSummary layer{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name,
-                       .output = format_count(head.classes),
-                       .stage = -1,
-                       .forward_flops = 2.0 * static_cast<double>(head.active > 0 ? head.active : head.classes) *
-                                        static_cast<double>(head.dim)};
-    count_params(head.node, layer);
-    const auto of_head = [&](Kind kind) {
-      return busiest(program, [&](const Instruction& i) { return i.kind == kind && i.head == head.head; });
-    };
-    layer.forward = of_head(Kind::kHeadForward);
-    layer.backward = of_head(Kind::kHeadBackward) + of_head(Kind::kHeadUpdate);
-    layers.push_back(std::move(layer));
-  }
-  return layers;
 }
 
 std::vector<CommSummary> list_communication(const Plan& plan) {

@@ -1,6 +1,7 @@
 // The figures of a plan in reports: parts, devices, layers, communication.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace xrun::planner {
 
 // Returns the memory in which all workers of the loader together decode pictures; 0 if the data could not be read.
 inline Bytes decoding_of(const Plan& plan) { return plan.decoding * plan.machine.threads; }
+
+// Returns the seconds that the busiest device spends in the instructions for which `wanted` is true.
+Seconds busiest(const Program& program, const std::function<bool(const Instruction&)>& wanted);
 
 // A row of the text plan: the backbone, a head, or all the rest.
 struct PlanPart {
@@ -36,7 +40,7 @@ struct DeviceSummary {
 };
 std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module);
 
-// A layer is all nodes whose paths share the first parts; a head is a layer of its own with stage -1.
+// A layer is all nodes whose paths share the first parts; a head is a layer of its own with stage -1 (layers.cpp).
 struct LayerSummary {
   std::string name;    // "embed", "blocks.3"
   std::string output;  // dims of one sample, "64 x 28 x 28"

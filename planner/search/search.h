@@ -60,4 +60,16 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
 Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
                                   const Graph& training, const Decision& decision);
 
+// The devices of a stage; index: replica.
+std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
+
+// Returns the seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
+// Sums of all stages share the links between nodes.
+Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts);
+
+// Returns the time that the values of a micro-batch of all replicas take from the previous stage to stage `s`; for the
+// first stage, the time of a copy.
+Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                 const Partition& cuts, size_t s);
+
 }  // namespace xrun::planner

@@ -203,57 +203,29 @@ class Passes {
     return {};
   }
 
-  // Checks that each shard runs once in each head pass, that the passes are in ascending order on all devices, and that
-  // the class rows are updated once.
-  Status check_head_passes() const {
-    std::map<std::tuple<Kind, int, int, int>, int> seen;  // (kind, head, shard, j)
-    std::map<std::pair<int, int>, int> last;              // (device, head): j
-    std::map<std::pair<int, int>, int> changed;           // (head, shard)
-    std::set<std::pair<int, int>> selected;               // (head, shard)
-    for (const Instruction& one : program_.instructions) {
-      if (one.kind == Kind::kHeadSelect) {
-        XRUN_TRY(check_selection(one, selected));
-      }
-      if (!is_head_pass(one.kind)) {
-        continue;
-      }
-      const bool of_pass = !is_head_sweep(one.kind);
-      if (one.head < 0) {
-        return wrong("instruction {} is a pass of no head", one.id.index);
-      }
-      const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
-      if (of_pass && !inside(one.head_pass, 0, passes_of(head))) {
-        return wrong("instruction {} is pass {} of a head that has {}", one.id.index, one.head_pass, passes_of(head));
-      }
-      if (one.kind != Kind::kReduceStats) {
-        if (!inside(one.shard, 0, count(head.shards)) ||
-            head.shards[static_cast<size_t>(one.shard)].device != one.device) {
-          return wrong("instruction {} runs shard {} of head {} on device {}", one.id.index, one.shard, one.head,
-                       one.device);
-        }
-        if (head.active > 0 && !selected.contains({one.head, one.shard})) {
-          return wrong("shard {} of head {} runs pass {} before its classes are selected", one.shard, one.head,
-                       one.head_pass);
-        }
-        if (++seen[{one.kind, one.head, one.shard, one.head_pass}] > 1) {
-          return wrong("shard {} of head {} runs pass {} twice", one.shard, one.head, one.head_pass);
-        }
-      }
-      if (of_pass) {
-        int& at = last.try_emplace({one.device, one.head}, one.head_pass).first->second;
-        if (one.head_pass < at) {
-          return wrong("head pass {} comes after a later one on device {}", one.head_pass, one.device);
-        }
-        at = one.head_pass;
-      }
-      for (const BufferId id : one.writes) {
-        const Buffer& buffer = program_.buffer(id);
-        if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight &&
-            (buffer.shard != one.shard || ++changed[{one.head, one.shard}] > 1)) {
-          return wrong("the rows of shard {} of head {} are updated twice", buffer.shard, one.head);
-        }
-      }
+  using HeadPasses = std::map<std::tuple<Kind, int, int, int>, int>;  // (kind, head, shard, j): number of instructions
+
+  // Checks a pass of a shard: its device, that its classes are selected, and that it is the first of its kind.
+  Status check_shard_pass(const Instruction& one, const std::set<std::pair<int, int>>& selected,
+                          HeadPasses& seen) const {
+    const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
+    if (!inside(one.shard, 0, count(head.shards)) || head.shards[static_cast<size_t>(one.shard)].device != one.device) {
+      return wrong("instruction {} runs shard {} of head {} on device {}", one.id.index, one.shard, one.head,
+                   one.device);
     }
+    if (head.active > 0 && !selected.contains({one.head, one.shard})) {
+      return wrong("shard {} of head {} runs pass {} before its classes are selected", one.shard, one.head,
+                   one.head_pass);
+    }
+    if (++seen[{one.kind, one.head, one.shard, one.head_pass}] > 1) {
+      return wrong("shard {} of head {} runs pass {} twice", one.shard, one.head, one.head_pass);
+    }
+    return {};
+  }
+
+  // Checks that no pass of a shard with rows is left out, and that the rows of `changed` (head, shard) are those that
+  // have to be updated.
+  Status check_every_pass(const HeadPasses& seen, const std::map<std::pair<int, int>, int>& changed) const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
       const bool trained = program_.training && head.loss.valid();
@@ -274,6 +246,49 @@ class Passes {
       }
     }
     return {};
+  }
+
+  // Checks that each shard runs once in each head pass, that the passes are in ascending order on all devices, and that
+  // the class rows are updated once.
+  Status check_head_passes() const {
+    HeadPasses seen;
+    std::map<std::pair<int, int>, int> last;     // (device, head): j
+    std::map<std::pair<int, int>, int> changed;  // (head, shard)
+    std::set<std::pair<int, int>> selected;      // (head, shard)
+    for (const Instruction& one : program_.instructions) {
+      if (one.kind == Kind::kHeadSelect) {
+        XRUN_TRY(check_selection(one, selected));
+      }
+      if (!is_head_pass(one.kind)) {
+        continue;
+      }
+      const bool of_pass = !is_head_sweep(one.kind);
+      if (one.head < 0) {
+        return wrong("instruction {} is a pass of no head", one.id.index);
+      }
+      const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
+      if (of_pass && !inside(one.head_pass, 0, passes_of(head))) {
+        return wrong("instruction {} is pass {} of a head that has {}", one.id.index, one.head_pass, passes_of(head));
+      }
+      if (one.kind != Kind::kReduceStats) {
+        XRUN_TRY(check_shard_pass(one, selected, seen));
+      }
+      if (of_pass) {
+        int& at = last.try_emplace({one.device, one.head}, one.head_pass).first->second;
+        if (one.head_pass < at) {
+          return wrong("head pass {} comes after a later one on device {}", one.head_pass, one.device);
+        }
+        at = one.head_pass;
+      }
+      for (const BufferId id : one.writes) {
+        const Buffer& buffer = program_.buffer(id);
+        if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight &&
+            (buffer.shard != one.shard || ++changed[{one.head, one.shard}] > 1)) {
+          return wrong("the rows of shard {} of head {} are updated twice", buffer.shard, one.head);
+        }
+      }
+    }
+    return check_every_pass(seen, changed);
   }
 
   int passes_of(const HeadPlan& head) const {

@@ -11,6 +11,22 @@ namespace {
 // The deepest nesting of blocks, functions and models, each of which takes stack. Real models nest about ten.
 constexpr size_t kMostBlocks = 128;
 
+// Returns the text of a block's expansion in the chains of messages: its label and name, or its name and constants.
+std::string expansion_text(const Decl& decl, const std::vector<BoundArg>& bound, const Call& call) {
+  if (call.label) {
+    return fmt::format("{} ({})", call.label.text, decl.name.text);
+  }
+  std::string args = listed(bound, [](const BoundArg& arg) {
+    const bool constant = !takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor;
+    return constant ? fmt::format("{}={}", arg.param->name.text, to_text(arg.value())) : "";
+  });
+  constexpr size_t kLongest = 80;  // longer texts are cut, since the chain of calls of each node stores them
+  if (args.size() > kLongest) {
+    args = fmt::format("{}...", args.substr(0, kLongest));
+  }
+  return args.empty() ? std::string(decl.name.text) : fmt::format("{}({})", decl.name.text, args);
+}
+
 }  // namespace
 
 bool Evaluator::enter_scope(std::string_view name, const Name& label, Span at) {
@@ -127,21 +143,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   if (!spend(call.span) || !enter_scope(decl.name.text, call.label, call.span)) {
     return {};
   }
-  std::string shown;
-  if (call.label) {
-    shown = fmt::format("{} ({})", call.label.text, decl.name.text);
-  } else {
-    std::string args = listed(bound, [](const BoundArg& arg) {
-      const bool constant = !takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor;
-      return constant ? fmt::format("{}={}", arg.param->name.text, to_text(arg.value())) : "";
-    });
-    constexpr size_t kLongest = 80;  // longer texts are cut, since the chain of calls of each node stores them
-    if (args.size() > kLongest) {
-      args = fmt::format("{}...", args.substr(0, kLongest));
-    }
-    shown = args.empty() ? std::string(decl.name.text) : fmt::format("{}({})", decl.name.text, args);
-  }
-  work_.expansion.push_back({{std::move(shown), call.span}, {}});
+  work_.expansion.push_back({{expansion_text(decl, bound, call), call.span}, {}});
   active_.push_back(&decl);
   called_.insert(&decl);
   const Ast& ast = block.file->ast;

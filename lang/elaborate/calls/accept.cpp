@@ -50,6 +50,107 @@ bool accept_pair(Datum& value) {
   return true;
 }
 
+// The constant argument of a call, and the parameter whose type it must have.
+struct ConstantArgument {
+  Evaluator& evaluator;
+  const Signature& signature;
+  const Param& param;
+  Datum& value;
+  Span at;
+
+  // The functions return whether the value has the parameter's type. They convert it, or report it.
+  bool accept() const;
+  bool accept_whole() const;
+  bool accept_number() const;
+  bool accept_list(std::string_view type) const;
+  bool expects(std::string_view wanted) const;  // reports the value and returns false
+  std::string what() const { return fmt::format("`{}` of `{}`", param.name.text, signature.name); }
+};
+
+bool ConstantArgument::expects(std::string_view wanted) const {
+  const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
+  evaluator.report(with_signature(
+      fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what(), wanted, kind_text(value)}, "",
+            {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
+      signature));
+  return false;
+}
+
+bool ConstantArgument::accept_whole() const {
+  if (value.plain_number() && !value.whole()) {
+    const double real = value.as_double();
+    if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
+      value = make_whole(*whole);
+      return true;
+    }
+    evaluator.report(not_whole(what(), value, at, evaluator.sources().text(at)));
+    return false;
+  }
+  if (value.whole() && !to_int64(value)) {
+    evaluator.refuse("XG0214", at, {"{} cannot be {}", what(), to_text(value)}, "it does not fit 64 bits",
+                     {"write a smaller number"});
+    return false;
+  }
+  return to_int64(value) ? true : expects("a whole number");
+}
+
+bool ConstantArgument::accept_number() const {
+  if (!value.plain_number()) {
+    return expects("a number");
+  }
+  const Span span = value.span;
+  value = make_real(value.as_double());
+  value.span = span;
+  return true;
+}
+
+// Accepts a list, or one item, which becomes a list.
+bool ConstantArgument::accept_list(std::string_view type) const {
+  if (value.kind == DatumKind::kList) {
+    return true;
+  }
+  if ((type == "spans" ? value.number() : value.plain_number()) || value.kind == DatumKind::kString ||
+      value.kind == DatumKind::kBatch) {
+    const Span span = value.span;
+    value = make_items(DatumKind::kList, {value});
+    value.span = span;
+    return true;
+  }
+  return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
+}
+
+bool ConstantArgument::accept() const {
+  const std::string_view type = param.type.name.text;
+  if (type == "int") {
+    return accept_whole();
+  }
+  if (type == "pair") {
+    return accept_pair(value) || expects("a whole number, or two such as [1, 7]");
+  }
+  if (type == "float") {
+    return accept_number();
+  }
+  if (type == "bool") {
+    return value.kind == DatumKind::kBool || expects("true or false");
+  }
+  if (type == "str") {
+    return value.kind == DatumKind::kString || expects("a string");
+  }
+  if (type == "key") {
+    return value.kind == DatumKind::kString || to_int64(value) || expects("a whole number, or a name in quotes");
+  }
+  if (type == "range") {
+    if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
+      return expects("a range of whole numbers such as 0..64");
+    }
+    return true;
+  }
+  if (type == "list" || type == "spans" || type == "dims") {
+    return accept_list(type);
+  }
+  return true;
+}
+
 }  // namespace
 
 bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
@@ -122,89 +223,23 @@ bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, c
 }
 
 bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
-  const std::string_view type = param.type.name.text;
-  const auto what = [&] { return fmt::format("`{}` of `{}`", param.name.text, signature.name); };
-  const auto expects = [&](std::string_view wanted) {
-    const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
-    report(with_signature(
-        fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what(), wanted, kind_text(value)}, "",
-              {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
-        signature));
-    return false;
-  };
+  const ConstantArgument argument{*this, signature, param, value, at};
   if (value.kind == DatumKind::kTensor || value.kind == DatumKind::kScalar) {
     const bool is_open = !param.type.span.valid() && (!param.value.valid() || signature.is_pointwise);
     if (is_open && (value.kind == DatumKind::kScalar || scalars_ == nullptr)) {
       return true;
     }
-    return expects(is_open ? "a number, since one function is an argument of another" : "a constant");
+    return argument.expects(is_open ? "a number, since one function is an argument of another" : "a constant");
   }
   // `none` is a valid value if it is the default.
   const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;
   if (value.kind == DatumKind::kNone && (takes_none || !param.type.span.valid())) {
     return true;
   }
-  if (value.kind == DatumKind::kNone && is_symbol_type(type)) {
-    return expects("a name");
+  if (value.kind == DatumKind::kNone && is_symbol_type(param.type.name.text)) {
+    return argument.expects("a name");
   }
-  if (type == "int") {
-    if (value.plain_number() && !value.whole()) {
-      const double real = value.as_double();
-      if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
-        value = make_whole(*whole);
-        return true;
-      }
-      report(not_whole(what(), value, at, sources_.text(at)));
-      return false;
-    }
-    if (value.whole() && !to_int64(value)) {
-      refuse("XG0214", at, {"{} cannot be {}", what(), to_text(value)}, "it does not fit 64 bits",
-             {"write a smaller number"});
-      return false;
-    }
-    return to_int64(value) ? true : expects("a whole number");
-  }
-  if (type == "pair") {
-    return accept_pair(value) || expects("a whole number, or two such as [1, 7]");
-  }
-  if (type == "float") {
-    if (!value.plain_number()) {
-      return expects("a number");
-    }
-    const Span span = value.span;
-    value = make_real(value.as_double());
-    value.span = span;
-    return true;
-  }
-  if (type == "bool") {
-    return value.kind == DatumKind::kBool || expects("true or false");
-  }
-  if (type == "str") {
-    return value.kind == DatumKind::kString || expects("a string");
-  }
-  if (type == "key") {
-    return value.kind == DatumKind::kString || to_int64(value) || expects("a whole number, or a name in quotes");
-  }
-  if (type == "range") {
-    if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
-      return expects("a range of whole numbers such as 0..64");
-    }
-    return true;
-  }
-  if (type == "list" || type == "spans" || type == "dims") {
-    if (value.kind == DatumKind::kList) {
-      return true;
-    }
-    if ((type == "spans" ? value.number() : value.plain_number()) || value.kind == DatumKind::kString ||
-        value.kind == DatumKind::kBatch) {
-      const Span span = value.span;
-      value = make_items(DatumKind::kList, {value});
-      value.span = span;
-      return true;
-    }
-    return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
-  }
-  return true;
+  return argument.accept();
 }
 
 }  // namespace xrun::lang

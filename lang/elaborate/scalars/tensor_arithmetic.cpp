@@ -101,15 +101,22 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     }
     return apply(*tensor_op, {a, b}, {}, {}, expr.span);
   }
+  return a_tensor ? number_arithmetic(op, a, b.as_double(), true, expr)
+                  : number_arithmetic(op, b, a.as_double(), false, expr);
+}
+
+// Combines a tensor with a number. `tensor_first`: the tensor is the left side.
+Datum Evaluator::number_arithmetic(Op op, const Datum& tensor, double number, bool tensor_first, const Expr& expr) {
+  const auto refuse_number = [&] {
+    return refuse("XG0304", expr.name.span, {"`{}` needs tensors on both sides", text_of(op)}, "",
+                  {"write a tensor in the place of the number"});
+  };
   // A tensor combined with a number is one operator with two constants, scale * x + shift. For number / x it is applied
   // to 1 / x.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
-    return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
-                  {"write a tensor in the place of the number"});
+    return refuse_number();
   }
-  const double number = a_tensor ? b.as_double() : a.as_double();
-  const Datum& tensor = a_tensor ? a : b;
   const auto scaled = [&](double scale, double shift) {
     return apply(*affine, {tensor}, Attrs{{"scale", scale}, {"shift", shift}}, {}, expr.span);
   };
@@ -117,20 +124,19 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     case Op::kAdd:
       return scaled(1, number);
     case Op::kSub:
-      return a_tensor ? scaled(1, -number) : scaled(-1, number);
+      return tensor_first ? scaled(1, -number) : scaled(-1, number);
     case Op::kMul:
       return scaled(number, 0);
     default:
       break;
   }
-  if (a_tensor) {
+  if (tensor_first) {
     return number == 0 ? refuse("XG0307", expr.name.span, "division by zero", "", {"divide by a number other than 0"})
                        : scaled(1 / number, 0);
   }
   const OpDef* power = options_.ops->find("power");
   if (power == nullptr) {
-    return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
-                  {"write a tensor in the place of the number"});
+    return refuse_number();
   }
   const Datum inverse = apply(*power, {tensor}, Attrs{{"exponent", -1.0}}, {}, expr.span);
   return inverse.is_error() || number == 1

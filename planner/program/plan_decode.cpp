@@ -1,137 +1,19 @@
-#include "planner/program/plan_codec.h"
-
+// Decodes a plan, whose bytes may be damaged or forged.
 #include <algorithm>
 #include <cmath>
 
 #include "plan_generated.h"
+#include "planner/program/plan_codec.h"
 #include "planner/program/reason_codec.h"
 
 namespace xrun::planner {
 namespace {
 
-using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
 // Limits of the FlatBuffers verifier; a file that exceeds them is rejected. The tables of a plan are not nested deeply.
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
-
-class Writer {
- public:
-  std::vector<std::byte> write(const Plan& plan, uint32_t schema, const PlanTexts& texts) {
-    const auto machine =
-        fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
-                          plan.machine.threads, plan.machine.memory, plan.machine.node_memory, plan.machine.ranks,
-                          builder_.CreateVector(plan.machine.device_nodes), text(plan.machine.network.name),
-                          plan.machine.network.rate, plan.machine.network.latency);
-    const auto training = put(plan.training);
-    const auto inference = put(plan.inference);
-    std::vector<Offset<fb::Option>> options;
-    for (const auto& [name, value] : plan.options) {
-      options.push_back(fb::CreateOption(builder_, text(name), text(value)));
-    }
-    std::vector<Offset<fb::SourceDigest>> sources;
-    for (const SourceDigest& source : plan.sources) {
-      sources.push_back(fb::CreateSourceDigest(builder_, text(source.path), text(source.sha256)));
-    }
-    std::vector<Offset<fb::Reason>> why;
-    for (const Reason& reason : plan.why) {
-      why.push_back(encode_reason(builder_, reason, texts));
-    }
-    std::vector<Offset<fb::Alternative>> alternatives;
-    for (const Alternative& one : plan.alternatives) {
-      alternatives.push_back(encode_alternative(builder_, one, texts));
-    }
-    const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
-                                   plan.predicted.imbalance, plan.predicted.exposed_comm);
-    const auto root = fb::CreatePlan(
-        builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine, training, inference,
-        builder_.CreateVector(options), builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
-        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives), plan.samples);
-    fb::FinishPlanBuffer(builder_, root);
-    const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
-    return {data, data + builder_.GetSize()};
-  }
-
- private:
-  Offset<flatbuffers::String> text(const std::string& value) { return builder_.CreateString(value); }
-
-  template <typename Tag>
-  Offset<flatbuffers::Vector<int32_t>> ids(const std::vector<Id<Tag>>& list) {
-    std::vector<int32_t> numbers;
-    for (const Id<Tag> id : list) {
-      numbers.push_back(id.index);
-    }
-    return builder_.CreateVector(numbers);
-  }
-
-  Offset<fb::Stage> put(const Stage& stage) {
-    return fb::CreateStage(builder_, stage.index, builder_.CreateVector(stage.devices), ids(stage.forward),
-                           ids(stage.backward), ids(stage.recomputed), ids(stage.saved), ids(stage.received),
-                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
-  }
-
-  Offset<fb::Head> put(const HeadPlan& head) {
-    std::vector<fb::Shard> shards;
-    for (const HeadShard& shard : head.shards) {
-      shards.emplace_back(shard.shard, shard.device, static_cast<uint64_t>(shard.row_begin),
-                          static_cast<uint64_t>(shard.row_end), static_cast<uint64_t>(shard.kept_blocks));
-    }
-    return fb::CreateHead(
-        builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
-        head.feature_grad.index, head.logits.index, head.label.index, head.weight.index, head.bias.index, head.classes,
-        head.dim, head.class_block, head.rows, head.update_sweep, head.top_k, head.bf16, head.row_weight,
-        builder_.CreateVectorOfStructs(shards), head.frozen, head.row_factor.index, head.active, head.neighbours,
-        head.log_q, static_cast<uint8_t>(head.untouched), static_cast<uint8_t>(head.weights),
-        static_cast<uint8_t>(head.states), head.exact_graph, head.mapped, head.probes, head.state_count);
-  }
-
-  Offset<fb::Buffer> put(const Buffer& buffer) {
-    return fb::CreateBuffer(builder_, buffer.device, static_cast<uint8_t>(buffer.purpose), buffer.bytes, buffer.offset,
-                            buffer.first_use, buffer.last_use, buffer.persistent, buffer.value.index,
-                            buffer.param.index, buffer.state, buffer.ring, buffer.node.index, buffer.node_input,
-                            buffer.micro_batch, buffer.replica, buffer.head, buffer.head_pass, buffer.shard,
-                            text(buffer.name));
-  }
-
-  Offset<fb::Instruction> put(const Instruction& one) {
-    const fb::Span span(one.span.file, one.span.begin, one.span.end);
-    std::vector<fb::Operand> operands;
-    for (const Operand& o : one.operands) {
-      operands.emplace_back(static_cast<uint8_t>(o.role), static_cast<uint8_t>(o.access), static_cast<uint8_t>(o.by),
-                            o.buffer.index, o.node.index, o.param.index, o.index, o.offset, o.bytes, o.step);
-    }
-    return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), one.device, static_cast<uint8_t>(one.stream),
-                                 one.stage, one.replica, one.micro_batch, one.head, one.head_pass, one.gather,
-                                 one.shard, one.group, ids(one.nodes), builder_.CreateVectorOfStructs(operands),
-                                 ids(one.deps), ids(one.releases), one.flops, one.bytes, one.predicted, &span);
-  }
-
-  template <typename To, typename From>
-  Offset<flatbuffers::Vector<Offset<To>>> tables(const std::vector<From>& list) {
-    std::vector<Offset<To>> offsets;
-    for (const From& one : list) {
-      offsets.push_back(put(one));
-    }
-    return builder_.CreateVector(offsets);
-  }
-
-  Offset<fb::Program> put(const Program& program) {
-    std::vector<fb::Arena> arenas;
-    for (const Arena& arena : program.arenas) {
-      arenas.emplace_back(arena.device, arena.bytes, arena.live_max);
-    }
-    return fb::CreateProgram(builder_, program.training, program.deterministic, program.devices,
-                             builder_.CreateVector(program.threads), program.batch, program.norm_rows,
-                             program.micro_batches, program.replicas, program.partials,
-                             static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
-                             tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
-                             tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas),
-                             program.node_replicas, program.sender_replicas);
-  }
-
-  FlatBufferBuilder builder_;
-};
 
 // Copies values out of a verified FlatBuffer. In a legal FlatBuffer, several references may refer to one vector, so a
 // small file could cause huge copies. Therefore the reader counts the copied bytes and stops when they exceed the size
@@ -433,10 +315,6 @@ bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
 }
 
 }  // namespace
-
-std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema, const PlanTexts& texts) {
-  return Writer().write(plan, schema, texts);
-}
 
 Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name) {
   const auto damaged = [&](const char* what) {
