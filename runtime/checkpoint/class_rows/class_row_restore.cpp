@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/class_rows/class_row_errors.h"
 #include "runtime/checkpoint/class_rows/class_row_file.h"
 #include "runtime/checkpoint/class_rows/file_mapping.h"
+#include "runtime/checkpoint/class_rows/undo_reader.h"
 #include "runtime/checkpoint/files/directory.h"
 
 namespace xrun::runtime {
