@@ -18,10 +18,11 @@ extern const Op kGroupNorm, kGroupNormGrad;                                     
 extern const Op kBatchNorm, kBatchNormGrad, kBatchNormAdd, kBatchNormPrelu, kBatchNormPreluGrad;  // batch_norm*.cpp
 extern const Op kRecallAt;                                                                        // recall_op.cpp
 extern const Op kStateUpdate;                                                                     // state_update.cpp
-extern const Op kDropout, kDropPath;                                                              // dropout.cpp
-extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                                               // global_pool.cpp
-extern const Op kAttention, kAttentionGrad, kAttentionRelative;                                   // attention.cpp
-extern const Op kPrelu, kPreluGrad;                                                               // prelu.cpp
+extern const Op kConcat, kSlice, kSliceGrad, kSplit, kPad, kPadGrad;  // slices.cpp, in layout_ops
+extern const Op kDropout, kDropPath;                                  // dropout.cpp
+extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                   // global_pool.cpp
+extern const Op kAttention, kAttentionGrad, kAttentionRelative;       // attention.cpp
+extern const Op kPrelu, kPreluGrad;                                   // prelu.cpp
 
 // Families of operators; each is defined in the source file of its name.
 std::span<const Op* const> arithmetic_ops();

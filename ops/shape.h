@@ -32,6 +32,8 @@ Status expect_image(std::string_view op, const TensorType& x);  // [N, C, H, W]
 Status expect_range(std::string_view op, std::string_view argument, int64_t value, int64_t low, int64_t high);
 
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
+// The result of an operator with one output, which is like `x` but has these dimensions.
+inline OpShape shape_as(const TensorType& x, std::vector<int64_t> dims) { return {{with_dims(x, std::move(dims))}}; }
 TensorType weight_type(std::vector<int64_t> dims);                             // f32
 ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; initial values of 0
 
@@ -43,6 +45,10 @@ constexpr Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan
 // Returns the dimension that an argument names; a negative argument counts from the end. Errors: XG0303 if there is no
 // such dimension, or if it is the batch.
 Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis);
+// Returns the dimension that an argument names. REQUIRES: axis_of has accepted it.
+inline int checked_axis(const TensorType& x, int64_t axis) {
+  return static_cast<int>(axis < 0 ? axis + x.rank() : axis);
+}
 
 // The infer function of pointwise operators: one output with the type of the first input.
 Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& attrs);

@@ -20,6 +20,7 @@
 #include "graph/base/errors.h"
 #include "ops/head/loops/kernels.h"
 #include "ops/knn/candidates.h"
+#include "ops/knn/exact_search.h"
 #include "ops/knn/rows.h"
 #include "ops/knn/scan.h"
 
@@ -49,20 +50,11 @@ class Build {
   Result<KnnReport> run(Workers& workers);
 
  private:
-  struct Slice {
-    float* tile;
-    int32_t* hits;
-    float* direction;
-    KnnRounding* rounding;
-    uint32_t* left;
-    uint32_t* right;
-  };
-
   template <typename T>
   T* part(Bytes offset) const {
     return reinterpret_cast<T*>(base_ + offset);
   }
-  Slice slice(int worker) const {
+  KnnSlice slice(int worker) const {
     const Bytes start = at_.workers + worker * at_.slice;
     return {part<float>(start + at_.tile),      part<int32_t>(start + at_.hits),
             part<float>(start + at_.direction), part<KnnRounding>(start + at_.rounding),
@@ -80,17 +72,14 @@ class Build {
     workers.for_each(own_.size(), [&](int64_t i, int worker) { body(own_.begin + i, slice(worker)); });
   }
 
-  void prepare(int64_t block, const Slice& s) const;
-  void multiply(const HeadKernels& kernels, const uint32_t* left, const uint32_t* right, int64_t panels, int64_t steps,
-                float* z) const;
+  void prepare(int64_t block, const KnnSlice& s) const;
   void seed(int64_t row, const float* scores) const;
-  void search_within(int64_t block, const Slice& s) const;
-  void search_between(int64_t a, int64_t b, const Slice& s) const;
+  void search_within(int64_t block, const KnnSlice& s) const;
+  void search_between(int64_t a, int64_t b, const KnnSlice& s) const;
   void search_pairs(Workers& workers) const;
   void offer_to_both(int64_t top, int64_t end_of_rows, int64_t left, int64_t end_of_columns, const float* z,
                      int32_t* places) const;
-  void search_again(const int32_t* classes, int64_t count, const Slice& s) const;
-  void rank(int64_t block, const Slice& s) const;
+  void rank(int64_t block, const KnnSlice& s) const;
 
   const KnnShape& shape_;
   const KnnLayout at_;
@@ -106,7 +95,7 @@ class Build {
 };
 
 // Computes the inverse norms and the packed rows of a block, and empties its lists.
-void Build::prepare(int64_t block, const Slice& s) const {
+void Build::prepare(int64_t block, const KnnSlice& s) const {
   uint32_t* panels = panels_of(block);
   std::fill_n(s.direction, at_.dim_padded, 0.0F);
   for (int64_t c = first_of(block); c < first_of(block) + at_.block; ++c) {
@@ -133,21 +122,6 @@ void Build::prepare(int64_t block, const Slice& s) const {
   }
 }
 
-// Multiplies one panel of classes by `panels` panels. The scores are z[32][stride].
-void Build::multiply(const HeadKernels& kernels, const uint32_t* left, const uint32_t* right, int64_t panels,
-                     int64_t steps, float* z) const {
-  kernels.gemm({.m = kPanel,
-                .panels = panels,
-                .k = steps,
-                .a = left,
-                .a_m = 1,
-                .a_k = kPanel,
-                .b = right,
-                .b_panel = steps * kPanel,
-                .c = z,
-                .c_m = at_.stride});
-}
-
 // Sets the initial limit of a class from its scores with a block. The block is divided into at least 2 · wanted groups;
 // the limit is the wanted-th largest of the groups' best scores. So at least `wanted` classes have this score or a
 // larger one.
@@ -169,11 +143,12 @@ void Build::seed(int64_t row, const float* scores) const {
   candidates_.seed(row, *last);
 }
 
-void Build::search_within(int64_t block, const Slice& s) const {
+void Build::search_within(int64_t block, const KnnSlice& s) const {
   const int64_t first = first_of(block);
   const int64_t count = end_of(block) - first;
   for (int64_t top = 0; top < count; top += kPanel) {
-    multiply(kernels_, panels_of(block) + top * at_.steps, panels_of(block), at_.block / kPanel, at_.steps, s.tile);
+    knn_multiply(kernels_, panels_of(block) + top * at_.steps, panels_of(block), at_.block / kPanel, at_.steps,
+                 at_.stride, s.tile);
     for (int64_t r = top; r < std::min(top + kPanel, count); ++r) {
       float* scores = s.tile + (r - top) * at_.stride;
       scores[r] = -kInfinity;  // excludes the class itself
@@ -196,14 +171,14 @@ void Build::search_within(int64_t block, const Slice& s) const {
   }
 }
 
-void Build::search_between(int64_t a, int64_t b, const Slice& s) const {
+void Build::search_between(int64_t a, int64_t b, const KnnSlice& s) const {
   // The product of two panels stays in the first-level cache with its operands, so one panel is multiplied at a time.
   // AMX prepares the left side again in each call, so there all panels are multiplied in one call.
   const int64_t panels = &kernels_ == &kHeadAmx ? at_.block / kPanel : 1;
   for (int64_t right = first_of(b); right < end_of(b); right += panels * kPanel) {
     for (int64_t top = first_of(a); top < end_of(a); top += kPanel) {
-      multiply(kernels_, panels_of(a) + (top - first_of(a)) * at_.steps,
-               panels_of(b) + (right - first_of(b)) * at_.steps, panels, at_.steps, s.tile);
+      knn_multiply(kernels_, panels_of(a) + (top - first_of(a)) * at_.steps,
+                   panels_of(b) + (right - first_of(b)) * at_.steps, panels, at_.steps, at_.stride, s.tile);
       for (int64_t left = right; left < std::min(right + panels * kPanel, end_of(b)); left += kPanel) {
         offer_to_both(top, end_of(a), left, end_of(b), s.tile + (left - right), s.hits);
       }
@@ -247,7 +222,7 @@ void Build::search_pairs(Workers& workers) const {
     });
   }
   if (own_.size() < at_.blocks) {
-    for_own(workers, [&](int64_t block, const Slice& s) {
+    for_own(workers, [&](int64_t block, const KnnSlice& s) {
       for (int64_t other = 0; other < at_.blocks; ++other) {
         if (!is_own(other)) {
           search_between(block, other, s);
@@ -257,50 +232,7 @@ void Build::search_pairs(Workers& workers) const {
   }
 }
 
-// Finds the exact neighbours of `count` classes, at most kKnnAgain, by comparing them with all classes in f32.
-void Build::search_again(const int32_t* classes, int64_t count, const Slice& s) const {
-  KnnCandidates exact = candidates_;
-  exact.slack = 0;
-  std::fill_n(s.direction, at_.dim_padded, 0.0F);
-  const int64_t panel = at_.dim_padded * kPanel;
-  std::fill_n(s.left, align_up(count, kPanel) * at_.dim_padded, 0U);
-  for (int64_t i = 0; i < count; ++i) {
-    rows_.direction(classes[i], s.direction);
-    knn_pack_f32(s.direction, at_.dim_padded, i % kPanel, s.left + i / kPanel * panel);
-    exact.clear(classes[i]);
-  }
-  for (int64_t block = 0; block < at_.blocks; ++block) {
-    for (int64_t c = first_of(block); c < end_of(block); ++c) {
-      rows_.direction(c, s.direction);
-      knn_pack_f32(s.direction, at_.dim_padded, c % kPanel, s.right + (c - first_of(block)) / kPanel * panel);
-    }
-    for (int64_t left = first_of(block); left < end_of(block); left += kPanel) {
-      for (int64_t top = 0; top < count; top += kPanel) {
-        multiply(exact_kernels_, s.left + top * at_.dim_padded, s.right + (left - first_of(block)) * at_.dim_padded, 1,
-                 at_.dim_padded, s.tile);
-        std::array<float, kPanel> limits;
-        limits.fill(kInfinity);
-        for (int64_t i = top; i < std::min(top + kPanel, count); ++i) {
-          limits[static_cast<size_t>(i - top)] = exact.limits[classes[i]];
-        }
-        const int64_t hits = scan_(s.tile, at_.stride, limits.data(), no_limits(), s.hits);
-        for (int64_t i = 0; i < hits; ++i) {
-          const int64_t row = classes[top + s.hits[i] / kPanel];
-          const int64_t column = left + s.hits[i] % kPanel;
-          const float score = s.tile[s.hits[i] / kPanel * at_.stride + s.hits[i] % kPanel];
-          if (score >= exact.limits[row] && column < end_of(block) && column != row) {
-            exact.offer(row, score, static_cast<int32_t>(column));
-          }
-        }
-      }
-    }
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    exact.shrink(classes[i]);
-  }
-}
-
-void Build::rank(int64_t block, const Slice& s) const {
+void Build::rank(int64_t block, const KnnSlice& s) const {
   for (int64_t row = first_of(block); row < end_of(block); ++row) {
     uint64_t* keys = candidates_.keys + row * at_.capacity;
     candidates_.shrink(row);
@@ -332,7 +264,7 @@ Result<KnnReport> Build::run(Workers& workers) {
   }
   KnnReport report;
   if (candidates_.wanted > 0) {
-    for_own(workers, [&](int64_t block, const Slice& s) { search_within(block, s); });
+    for_own(workers, [&](int64_t block, const KnnSlice& s) { search_within(block, s); });
     search_pairs(workers);
     int32_t* again = part<int32_t>(at_.again);
     for (int64_t c = first_of(own_.begin); c < first_of(own_.end) && c < shape_.classes; ++c) {
@@ -342,12 +274,13 @@ Result<KnnReport> Build::run(Workers& workers) {
     }
     const int64_t share = report.searched_again / shape_.workers + 1;
     const int64_t run = std::min(align_up(share, kPanel), kKnnAgain);
+    const KnnExactSearch exact{at_, shape_.classes, exact_kernels_, scan_, rows_, no_limits()};
     workers.for_each((report.searched_again + run - 1) / run, [&](int64_t item, int worker) {
       const int64_t first = item * run;
-      search_again(again + first, std::min(run, report.searched_again - first), slice(worker));
+      exact.search(again + first, std::min(run, report.searched_again - first), candidates_, slice(worker));
     });
   }
-  for_own(workers, [&](int64_t block, const Slice& s) { rank(block, s); });
+  for_own(workers, [&](int64_t block, const KnnSlice& s) { rank(block, s); });
   const auto list = static_cast<Bytes>(sizeof(int32_t)) * shape_.neighbours;
   XRUN_TRY(shares_.gather({reinterpret_cast<std::byte*>(neighbours_), static_cast<size_t>(shape_.classes * list)},
                           at_.block * list));

@@ -191,7 +191,7 @@ class BatchNorm final : public BatchNormBase {
                                 .scale = scale,
                                 .bias = weights[1].as<float>(),
                                 .rstd = rstd,
-                                .slope = behind_ == Behind::kPrelu ? weights[4].as<float>() : nullptr};
+                                .slope = behind_ == Behind::kSlopes ? weights[4].as<float>() : nullptr};
       const Range some = part_of(call, rows_);
       if (function_) {
         const int64_t first = some.begin * channels_ * static_cast<int64_t>(sizeof(T));

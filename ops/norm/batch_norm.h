@@ -19,7 +19,7 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
 
 // The function that the loops apply to the norm at once. The forward pass rounds the norm to the element type before a
 // prelu, as if it had been stored; the gradient computes the norm in f32 and does not round it.
-enum class Behind : uint8_t { kNothing, kRelu, kPrelu };
+enum class Behind : uint8_t { kNothing, kRelu, kSlopes };  // kSlopes: prelu
 
 template <typename T, class L>
 XRUN_INLINE L stored(L v) {
@@ -33,7 +33,7 @@ XRUN_INLINE L stored(L v) {
 // Applies the function to norms `v`.
 template <Behind kBehind, typename T, class L>
 XRUN_INLINE L follow(const NormColumns& p, L v, int64_t c, int64_t n) {
-  if constexpr (kBehind == Behind::kPrelu) {
+  if constexpr (kBehind == Behind::kSlopes) {
     v = stored<T>(v);
     return if_less(L{}, v, v, v * load_upto<L>(p.slope + c, n));
   } else {
@@ -51,7 +51,7 @@ class BatchNormBase : public Kernel {
 
   Status take_function(const KernelSpec& spec, NormFunction::Way way, bool prelu) {
     if (prelu) {
-      behind_ = Behind::kPrelu;
+      behind_ = Behind::kSlopes;
     } else if (spec.attrs.has("then")) {
       XRUN_ASSIGN(function_, NormFunction::make(spec, channels_, way));
     }
@@ -85,8 +85,8 @@ class BatchNormBase : public Kernel {
         return run(std::integral_constant<Behind, Behind::kNothing>());
       case Behind::kRelu:
         return run(std::integral_constant<Behind, Behind::kRelu>());
-      case Behind::kPrelu:
-        return run(std::integral_constant<Behind, Behind::kPrelu>());
+      case Behind::kSlopes:
+        return run(std::integral_constant<Behind, Behind::kSlopes>());
     }
   }
 

@@ -59,7 +59,7 @@ XRUN_INLINE L standardize(const NormColumns& p, const T* x, int64_t c, int64_t n
 // row blocks.
 template <typename T, Behind kBehind>
 struct GradSumsBody {
-  static constexpr bool kSlopes = kBehind == Behind::kPrelu;
+  static constexpr bool kSlopes = kBehind == Behind::kSlopes;
   template <class L>
   XRUN_INLINE static void run(const NormColumns* p, const T* x, const T* dy, int64_t rows, int64_t columns, Range some,
                               float* sum, float* dot, float* dslope) {
@@ -149,7 +149,7 @@ class BatchNormGrad final : public BatchNormBase {
     float* const rstd = scale + stride();
     auto* const sum = reinterpret_cast<float*>(call.parts == 1 ? call.scratch : call.shared) + 2 * stride();
     float* const dot = sum + stride();
-    const bool prelu = behind_ == Behind::kPrelu;
+    const bool prelu = behind_ == Behind::kSlopes;
     const NormColumns columns{.mean = call.inputs[4].as<float>(),
                               .scale = scale,
                               .bias = call.inputs[3].as<float>(),

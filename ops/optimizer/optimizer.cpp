@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/settings/known_update.h"
+#include "ops/optimizer/known_rules.h"
 #include "ops/simd/square_sums.h"
 
 namespace xrun::ops {

@@ -1,6 +1,6 @@
-// Each input of the graph gets a transform from a field of the source: by its binding, or from the field of its own
-// name. A row is filled by reading the fields of a sample and running these transforms. Faults of labels are explained
-// here, and not in the transform, since only here the other samples and the number of classes of the head are known.
+// A row is filled by reading the fields of a sample and running the transforms of the inputs. Faults of labels are
+// explained here, and not in the transform, since only here the other samples and the number of classes of the head are
+// known. sample_rows_open.cpp opens the source.
 #include "runtime/data/sample_rows.h"
 
 #include <algorithm>
@@ -10,129 +10,12 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
-#include "graph/layouts/partial_labels.h"
 #include "runtime/data/augment/ignore.h"
 #include "runtime/data/augment/label_faults.h"
-#include "runtime/data/readers/csv.h"
-#include "runtime/data/source_classes.h"
 
 namespace xrun::runtime {
-namespace {
-
-Result<const SourceSpec*> find_source(const DataSpec& data, std::string_view name) {
-  const auto spec = std::ranges::find(data.sources, name, &SourceSpec::name);
-  if (spec == data.sources.end()) {
-    return content_error("XG0413", {"data `{}` has no source `{}`", data.name, name},
-                         {"add one: source {} = ...", name}, data.span);
-  }
-  return &*spec;
-}
-
-}  // namespace
 
 bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
-
-Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
-                                                     StopFlag stop) {
-  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings), stop));
-  return make(spec->name, std::move(reader), data, graph, spec->reader.span);
-}
-
-Result<std::unique_ptr<SampleRows>> SampleRows::open_for(const std::vector<std::string>& needed, const DataSpec& data,
-                                                         std::string_view source, const Graph& graph) {
-  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings)));
-  return make(spec->name, std::move(reader), data, graph, spec->reader.span, &needed);
-}
-
-Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
-                                                            const Graph& graph) {
-  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, runtime::open_header(with_text_columns(*spec, data.bindings)));
-  return make(spec->name, std::move(reader), data, graph, spec->reader.span);
-}
-
-namespace {
-
-// The binding of an input. An input without a binding takes the field of its own name.
-DataBinding binding_of(const std::string& input, const DataSpec& data, const Span& span) {
-  const auto bound = std::ranges::find(data.bindings, input, &DataBinding::target);
-  return bound != data.bindings.end() ? *bound
-                                      : DataBinding{.target = input, .field = input, .stages = {}, .span = span};
-}
-
-}  // namespace
-
-Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::unique_ptr<Reader> reader,
-                                                     const DataSpec& data, const Graph& graph, const Span& span,
-                                                     const std::vector<std::string>* needed) {
-  auto made = std::make_unique<SampleRows>();
-  made->name_ = std::move(name);
-  made->span_ = span;
-  made->reader_ = std::move(reader);
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const std::string& input = graph.inputs[i].name;
-    const DataBinding binding = binding_of(input, data, span);
-    const int field = made->reader_->find_field(binding.field);
-    const bool optional = needed != nullptr && std::ranges::find(*needed, input) == needed->end();
-    if (optional) {
-      // A label is not known if the source lacks it or has it in another form.
-      if (field >= 0 && made->add_input(i, binding, field, data, graph).ok()) {
-        made->inputs_.back().needed = false;
-        std::erase_if(made->partial_, [&](const PartialLabel& label) { return label.input == input; });
-      }
-      continue;
-    }
-    if (field >= 0) {
-      XRUN_TRY(made->add_input(i, binding, field, data, graph));
-    } else if (input.find('.') == std::string::npos) {
-      std::vector<std::string> names;
-      std::ranges::transform(made->reader_->fields(), std::back_inserter(names), &Field::name);
-      return content_error("XG0414", {"nothing in source `{}` fills the input `{}`", made->name_, input},
-                           {"bind it: {} = {} -> ...; the fields are {}", input, names.empty() ? "field" : names[0],
-                            fmt::join(names, ", ")},
-                           binding.span);
-    }
-  }
-  return made;
-}
-
-Status SampleRows::add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data,
-                             const Graph& graph) {
-  const NamedValue& input = graph.inputs[index];
-  const Field& type = reader_->fields()[static_cast<size_t>(field)];
-  const TensorType& target = graph.value(input.value).type;
-  XRUN_ASSIGN(Transform transform,
-              Transform::compile(binding, type, target, reader_->columns(),
-                                 is_partial(data, input.name) ? class_names_of(*reader_) : std::vector<std::string>()));
-  const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
-  const LabelPlaces places{span_, known != data.class_counts.end() ? known->span : Span(), binding.span};
-  if (target.classes > 0) {
-    XRUN_TRY(check_class_count(*reader_, field, binding, transform, target.classes, name_ == "train", places));
-  }
-  const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
-  Input made{.name = input.name,
-             .index = index,
-             .field = field,
-             .is_label = is_label,
-             .places = places,
-             .transform = std::move(transform)};
-  if (target.classes > 0) {
-    auto table = table_of(made.transform, binding, *reader_, field, name_);
-    if (!table.ok()) {
-      Error error = std::move(table).error();
-      error.span = span_;
-      return error;
-    }
-    classes_.push_back(std::move(table).value());
-  }
-  if (made.transform.is_partial()) {
-    partial_.push_back(PartialLabel::of(graph, input));
-  }
-  inputs_.push_back(std::move(made));
-  return {};
-}
 
 Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch,
                         int64_t row, std::span<RowLabel> labels) const {
@@ -263,36 +146,6 @@ Decoding SampleRows::decoding() const {
     }
   }
   return most;
-}
-
-Status SampleRows::number_by(const ClassTables& trained) {
-  for (const ClassTable& own : classes_) {
-    const ClassTable* table = table_for(trained, classes_, own.input);
-    const auto input = std::ranges::find(inputs_, own.input, &Input::name);
-    if (!input->needed || trained.empty() || (!own.named && (table == nullptr || !table->named))) {
-      continue;
-    }
-    if (table == nullptr) {
-      return content_error(
-          "XG0402",
-          {"training did not know the classes of `{}`, which have names in the source `{}`", own.input, name_},
-          "give the input the name that it had in training", span_);
-    }
-    if (table->named && !reader_->has_labels()) {
-      return content_error("XG0402", {"the samples of the source `{}` have no classes to measure them by", name_},
-                           "put each into the directory of its class, or measure other sources alone: "
-                           "accuracy(..., source=NAME)",
-                           span_);
-    }
-    auto numbers = numbers_in(*table, own, name_);
-    if (!numbers.ok()) {
-      Error error = std::move(numbers).error();
-      error.span = span_;
-      return error;
-    }
-    input->transform.renumber(std::move(numbers).value());
-  }
-  return {};
 }
 
 std::vector<Error> SampleRows::look_at(const BatchView& batch, int64_t rows) const {

@@ -11,6 +11,7 @@
 #include "graph/base/xxh128.h"
 #include "runtime/checkpoint/class_rows/class_row_header.h"
 #include "runtime/checkpoint/class_rows/undo_log.h"
+#include "runtime/checkpoint/class_rows/undo_reader.h"
 
 namespace {
 

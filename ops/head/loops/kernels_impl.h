@@ -11,7 +11,6 @@ constexpr int64_t kPanel = 32;
 #include "ops/head/loops/strip_loops.h"
 #include "ops/head/loops/tile_loops.h"
 #include "ops/head/loops/vector_loops.h"
-#include "ops/reduce/insert_best.h"
 
 // The table for f32 operands.
 template <typename V>

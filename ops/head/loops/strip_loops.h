@@ -1,6 +1,8 @@
 // Part of kernels_impl.h: the loops over a strip of classes. They find its largest logit and its best classes, apply
 // the margin to targets, and make the loss's changes to logits.
 
+#include "ops/reduce/insert_best.h"
+
 template <typename V>
 typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
   if (tile.bias != nullptr) {

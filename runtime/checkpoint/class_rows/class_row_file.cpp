@@ -1,7 +1,5 @@
-// How rows are restored: read the header and the log, and check that they belong together; read the whole log once, to
-// be sure that it is intact; read it again and write the old bytes to the file; replace the log by an empty one. All of
-// it can be repeated if it is interrupted, because the log is replaced last. A bit for each row says whether the row is
-// in the log, so that a row is logged only before its first change after a checkpoint.
+// A bit for each row says whether the row is in the log, so that a row is logged only before its first change after a
+// checkpoint. class_row_restore.cpp restores the rows.
 #include "runtime/checkpoint/class_rows/class_row_file.h"
 
 #include <algorithm>
@@ -15,44 +13,16 @@
 #include <unistd.h>
 #include <utility>
 
-#include "graph/base/errors.h"
+#include "graph/base/check.h"
 #include "graph/os/durable.h"
+#include "runtime/checkpoint/class_rows/class_row_errors.h"
 #include "runtime/checkpoint/class_rows/file_mapping.h"
 #include "runtime/checkpoint/files/directory.h"
 #include "runtime/checkpoint/files/own_files.h"
 
 namespace xrun::runtime {
-namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kStartAgain = "continue from a checkpoint of another directory, or start again";
-
-Error bad_file(std::string_view path, std::string_view why) {
-  return content_error("XG0710", {"{} {}", path, why}, kStartAgain);
-}
-
-Error foreign_file(std::string_view path) {
-  return world_error("XG0711", {"{} is not a rows file and would be overwritten", path},
-                     "move it away, or choose another directory with -C or `checkpoint { dir }`");
-}
-
-Error in_use(std::string_view path, std::string_view by) {
-  return world_error("XG0712", {"{} is in use by {}", path, by}, "wait for it, or choose another directory with -C");
-}
-
-Error unmapped(std::string_view path, int fault) {
-  return world_error("XG0713", {"cannot map {}: {}", path, std::strerror(fault)},
-                     "keep the rows on a file system that maps files, or allow more address space (ulimit -v)");
-}
-
-// Whether the owner ran since the last boot of this machine. A kernel without a boot id reports zeros, which identify
-// no boot.
-bool is_of_this_boot(const Owner& owner, const Owner& here) {
-  return owner.boot == here.boot && owner.boot.find_first_not_of('0') != std::string::npos;
-}
-
-}  // namespace
 
 ClassRowFile::ClassRowFile(std::string path, ClassRowFileOptions options)
     : path_(std::move(path)), options_(std::move(options)) {}
@@ -86,7 +56,7 @@ Result<ClassRowFile> ClassRowFile::create(const std::string& path, const RowsLay
       std::byte start[16] = {};
       const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
       if (got != 0 && !is_class_row_file(start)) {  // an empty file may be replaced: a killed process may have left it
-        return foreign_file(path);
+        return foreign_rows_file(path);
       }
       if (const int fault = io.unlink(path); fault != 0) {
         return checkpoint_write_error(path, fault);
@@ -115,32 +85,6 @@ Result<ClassRowFile> ClassRowFile::create(const std::string& path, const RowsLay
   return made;
 }
 
-Result<ClassRowFile> ClassRowFile::restore(const std::string& path, const RowsLayout& layout,
-                                           const RowsVersion& version, ClassRowFileOptions options) {
-  ClassRowFile made(path, std::move(options));
-  XRUN_TRY(made.open(path, O_RDWR));
-  XRUN_TRY(made.read_header(layout, version));
-  if (!is_digest(version.log)) {
-    return bad_file(path, "has an undo log with a malformed name");
-  }
-  const std::string log_path = made.log_path(version.log);
-  XRUN_ASSIGN(UndoReader log, UndoReader::open(log_path, layout));
-  const UndoHeader before = log.header();
-  if (before.rows != version.rows || before.log != version.log) {
-    return bad_file(log_path, "is the undo log of another file");
-  }
-  if (!made.has_locks_ && !has_ended(before.owner) && is_of_this_boot(before.owner, made.options_.owner)) {
-    return in_use(path, fmt::format("process {} (not certain, since its file system has no locks)", before.owner.pid));
-  }
-  XRUN_TRY(made.reserve());  // a copied file may have holes, for which no disk space is reserved
-  made.make_room();
-  XRUN_TRY(made.undo(log, !is_of_this_boot(before.owner, made.options_.owner)));
-  const UndoHeader header{version.rows, version.log, before.step, made.options_.owner, made.options_.durable};
-  XRUN_ASSIGN(made.log_, UndoLog::create(log_path, header, *made.options_.io));
-  made.remove_leftovers(version.log);
-  return made;
-}
-
 Result<ClassRowHeader> ClassRowFile::header_of(const std::string& path) {
   ClassRowFile file(path, {});
   XRUN_TRY(file.open(path, O_RDONLY, Lock::kNone));
@@ -153,54 +97,35 @@ Status ClassRowFile::open(const std::string& path, int flags, Lock lock) {
   file_ = io.open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
   if (file_ == -ENOENT && (flags & O_CREAT) == 0) {
-    return bad_file(path_, "is missing");
+    return bad_rows_file(path_, "is missing");
   }
   if (file_ == -ELOOP || file_ == -EISDIR || file_ == -ENXIO) {
-    return foreign_file(path_);
+    return foreign_rows_file(path_);
   }
   if (file_ < 0 && lock == Lock::kNone) {
-    return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(-file_)}, kStartAgain);
+    return unreadable_rows_file(path_, std::strerror(-file_));
   }
   if (file_ < 0 || ::fstat(file_, &info) != 0) {
     return checkpoint_write_error(path_, file_ < 0 ? -file_ : errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    return foreign_file(path_);
+    return foreign_rows_file(path_);
   }
   if (lock == Lock::kNone) {
     return {};
   }
   const int fault = io.lock(file_);
   has_locks_ = fault == 0;
-  return fault == EWOULDBLOCK ? in_use(path_, "another process") : Status();
+  return fault == EWOULDBLOCK ? rows_file_in_use(path_, "another process") : Status();
 }
 
 Result<ClassRowHeader> ClassRowFile::parse_header() const {
   std::vector<std::byte> start(static_cast<size_t>(kClassRowHeaderBytes));
   const ssize_t got = ::pread(file_, start.data(), start.size(), 0);
   if (got < 0) {
-    return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
+    return unreadable_rows_file(path_, std::strerror(errno));
   }
   return parse_class_row_header(std::span(start).first(static_cast<size_t>(got)), path_);
-}
-
-Status ClassRowFile::read_header(const RowsLayout& layout, const RowsVersion& version) {
-  XRUN_ASSIGN(header_, parse_header());
-  struct stat info {};
-  if (::fstat(file_, &info) != 0) {
-    return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
-  }
-  if (header_.id != version.rows) {
-    return bad_file(path_, "belongs to another run than the checkpoint");
-  }
-  if (const std::string other = difference(header_.layout, layout); !other.empty()) {
-    return content_error("XG0702", {"{} {}", path_, other},
-                         "take the checkpoint of this model, or the model of this checkpoint");
-  }
-  if (info.st_size != layout.file_bytes()) {
-    return bad_file(path_, fmt::format("has {} bytes, not {}", info.st_size, layout.file_bytes()));
-  }
-  return {};
 }
 
 Status ClassRowFile::reserve() {
@@ -223,63 +148,6 @@ void ClassRowFile::make_room() {
   record_.resize(static_cast<size_t>(layout.record_bytes(most)));
 }
 
-// Writes the old bytes in the log back to the file. Reads the log twice, so that nothing is written before the whole
-// log is known to be intact.
-Status ClassRowFile::undo(UndoReader& log, bool power_was_cut) {
-  const RowsLayout& layout = header_.layout;
-  int64_t rows = 0;
-  while (true) {
-    XRUN_ASSIGN(const auto record, log.next(power_was_cut));
-    if (!record) {
-      break;
-    }
-    rows += static_cast<int64_t>(record->rows.size());
-    for (const int32_t row : record->rows) {
-      uint64_t& bits = logged_[static_cast<size_t>(row) / 64];
-      const uint64_t bit = uint64_t{1} << (row % 64);
-      if ((bits & bit) != 0) {
-        return bad_file(log_path(log.header().log), fmt::format("has row {} twice", row));
-      }
-      bits |= bit;
-    }
-  }
-  std::ranges::fill(logged_, 0);
-  if (power_was_cut && rows > 0 && !log.is_closed() && !log.header().durable) {
-    return world_error(
-        "XG0717",
-        {"{} was in use when the machine stopped, or comes from another machine: rows that have changed "
-         "since step {} may be lost",
-         path_, log.header().step},
-        "start again in another directory, or continue from a copy that was made after the run had ended");
-  }
-  if (rows == 0) {
-    return {};
-  }
-  const FileMapping whole(file_, layout.file_bytes());
-  if (whole.fault() != 0) {
-    return unmapped(path_, whole.fault());
-  }
-  log.rewind();
-  while (true) {
-    XRUN_ASSIGN(const auto record, log.next(power_was_cut));
-    if (!record) {
-      break;
-    }
-    const std::byte* from = record->bytes;
-    for (size_t i = 0; i < layout.sections.size(); ++i) {
-      std::byte* const base = whole.at(layout.offset(i));
-      const auto width = static_cast<size_t>(layout.sections[i].row_bytes);
-      ask_for_rows(base, layout.sections[i].row_bytes, record->rows);
-      for (const int32_t row : record->rows) {
-        std::memcpy(base + static_cast<size_t>(row) * width, from, width);
-        from += width;
-      }
-    }
-  }
-  const int fault = options_.io->sync(file_);
-  return fault == 0 ? Status() : checkpoint_write_error(path_, fault);
-}
-
 Status ClassRowFile::map(size_t section, int64_t row_begin, int64_t row_end, std::byte* to) {
   const RowsLayout& layout = header_.layout;
   const Bytes width = layout.sections[section].row_bytes;
@@ -294,7 +162,7 @@ Status ClassRowFile::map(size_t section, int64_t row_begin, int64_t row_end, std
   void* const at = ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
                           layout.offset(section) + row_begin * width);
   if (at == MAP_FAILED) {
-    return unmapped(path_, errno);
+    return unmapped_rows_file(path_, errno);
   }
   auto range = std::ranges::find_if(ranges_, [&](const Range& one) {
     return one.begin == row_begin && one.end == row_end && one.sections[section] == nullptr;
@@ -325,8 +193,7 @@ Status ClassRowFile::read(size_t section, Bytes offset, std::span<std::byte> out
       continue;
     }
     if (got <= 0) {
-      return world_error("XG0713", {"cannot read {}: {}", path_, got < 0 ? std::strerror(errno) : "it ends"},
-                         kStartAgain);
+      return unreadable_rows_file(path_, got < 0 ? std::strerror(errno) : "it ends");
     }
     done += static_cast<size_t>(got);
   }

@@ -30,6 +30,8 @@
 
 namespace xrun::runtime {
 
+class UndoReader;  // runtime/checkpoint/class_rows/undo_reader.h
+
 struct ClassRowFileOptions {
   bool durable = false;  // the log is synced before rows change, once per step, so that power cuts lose nothing
   Io* io = &system_io();

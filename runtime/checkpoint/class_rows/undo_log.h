@@ -5,10 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
@@ -17,6 +15,9 @@
 #include "runtime/checkpoint/files/owner.h"
 
 namespace xrun::runtime {
+
+// The first number of a record: "xrunUNDO".
+inline constexpr uint64_t kUndoMagic = 0x4f444e556e757278;
 
 struct UndoHeader {
   std::string rows;      // id of the rows file
@@ -71,51 +72,6 @@ class UndoLog {
   Bytes end_ = 0;
   Bytes synced_ = 0;
   int fault_ = 0;  // errno of the call that failed
-};
-
-struct UndoRecord {
-  std::span<const int32_t> rows;  // ascending
-  const std::byte* bytes;         // all sections, each with the bytes of these rows
-};
-
-// Reads a log from its start. A log may end with an incomplete record if its writer was killed; the rows of that record
-// were not changed. Other damage is an error. Threads: one.
-class UndoReader {
- public:
-  // Errors: XG0710, XG0713, XG0714.
-  static Result<UndoReader> open(const std::string& path, const RowsLayout& layout);
-  // Takes an open file, which it closes; `path` is for messages. Errors: those of open.
-  static Result<UndoReader> read(int file, const std::string& path, const RowsLayout& layout);
-  UndoReader(UndoReader&& other) noexcept;
-  UndoReader& operator=(UndoReader&&) = delete;
-  ~UndoReader();
-
-  const UndoHeader& header() const { return header_; }
-  // The next record, which is valid until the next call; nullopt at the end. With `power_was_cut` the part of the log
-  // that was not synced may be missing or contain anything, and the log ends there. Errors: XG0710, XG0713.
-  Result<std::optional<UndoRecord>> next(bool power_was_cut);
-  // Valid at the end of the log: whether the writer closed it.
-  bool is_closed() const { return closed_; }
-  // Goes back to the first record.
-  void rewind();
-
- private:
-  struct Head;
-  UndoReader(std::string path, const RowsLayout& layout) : path_(std::move(path)), layout_(layout) {}
-  Status read_at(Bytes at, std::span<std::byte> out) const;
-  // The record at `at` with its head, if it is complete.
-  Result<std::optional<Head>> record_at(Bytes at);
-  Result<bool> is_followed_by_records_of_later_syncs();
-  Error damaged_at(std::string_view why) const;
-
-  std::string path_;
-  RowsLayout layout_;
-  UndoHeader header_;
-  int file_ = -1;
-  Bytes size_ = 0;
-  Bytes at_ = kUndoHeaderBytes;
-  bool closed_ = false;
-  std::vector<std::byte> buffer_;
 };
 
 }  // namespace xrun::runtime

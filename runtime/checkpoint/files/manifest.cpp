@@ -91,6 +91,22 @@ Status read_tables(Entries& entries, Manifest& manifest, std::string_view name) 
   return {};
 }
 
+Status read_files(Entries& entries, Manifest& manifest, std::string_view name) {
+  const Json* files = entries.list("files");
+  for (size_t i = 0; files != nullptr && i < files->size(); ++i) {
+    Entries one((*files)[i]);
+    ManifestFile& file = manifest.files.emplace_back();
+    one.read("name", file.name);
+    one.read("bytes", file.bytes);
+    one.read("xxh3", file.xxh3);
+    const bool inside = !file.name.empty() && file.name.find('/') == std::string::npos && file.name != "..";
+    if (!one.good() || !inside || file.bytes < 0) {
+      return damaged(name, fmt::format("has a broken entry for file {}", i));
+    }
+  }
+  return {};
+}
+
 // Reads the digest of the class names, or in format 1 the names themselves; they belong to one input.
 Status read_classes(Entries& entries, Manifest& manifest, std::string_view name) {
   if (manifest.format > 4) {
@@ -269,18 +285,7 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   entries.read("version", manifest.version);
   entries.read("isa", manifest.isa);
   entries.read("deterministic", manifest.deterministic);
-  const Json* files = entries.list("files");
-  for (size_t i = 0; files != nullptr && i < files->size(); ++i) {
-    Entries one((*files)[i]);
-    ManifestFile& file = manifest.files.emplace_back();
-    one.read("name", file.name);
-    one.read("bytes", file.bytes);
-    one.read("xxh3", file.xxh3);
-    const bool inside = !file.name.empty() && file.name.find('/') == std::string::npos && file.name != "..";
-    if (!one.good() || !inside || file.bytes < 0) {
-      return damaged(name, fmt::format("has a broken entry for file {}", i));
-    }
-  }
+  XRUN_TRY(read_files(entries, manifest, name));
   XRUN_TRY(read_classes(entries, manifest, name));
   if (manifest.format > 2) {
     XRUN_TRY(read_history(entries, manifest, name));

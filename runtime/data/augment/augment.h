@@ -28,6 +28,7 @@
 #include "graph/settings/specs.h"
 #include "runtime/data/readers/picture.h"
 #include "runtime/data/readers/reader.h"
+#include "runtime/data/readers/resizer.h"
 
 namespace xrun::runtime {
 

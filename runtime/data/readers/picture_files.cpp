@@ -11,6 +11,7 @@
 #include "runtime/data/readers/left_out.h"
 #include "runtime/data/readers/natural_order.h"
 #include "runtime/data/readers/picture.h"
+#include "runtime/data/readers/resizer.h"
 #include "runtime/formats/decode.h"
 #include "runtime/formats/files.h"
 

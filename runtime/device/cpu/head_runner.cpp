@@ -11,6 +11,13 @@
 #include "runtime/device/mapped_rows.h"
 
 namespace xrun::runtime {
+
+using planner::Buffer;
+using planner::HeadPlan;
+using planner::Instruction;
+using planner::Kind;
+using planner::Purpose;
+
 namespace {
 
 MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
@@ -44,137 +51,9 @@ std::span<const int32_t> rows_of(const ops::ActiveClasses& active, const ops::He
 
 }  // namespace
 
-using planner::Buffer;
-using planner::HeadPlan;
-using planner::Instruction;
-using planner::Kind;
-using planner::Operand;
-using planner::Purpose;
-using planner::Role;
-
 HeadRunner::HeadRunner(const Module& module, const planner::Program& program, const Binder& binder,
                        const HeadSet& heads, const ops::OptimizerForm& form)
     : module_(module), program_(program), binder_(binder), heads_(heads), form_(form) {}
-
-BoundHead HeadRunner::bind(const Instruction& instruction) const {
-  const HeadPlan& head = program_.heads[static_cast<size_t>(instruction.head)];
-  BoundHead bound;
-  bound.instruction = &instruction;
-  bound.kind = instruction.kind;
-  bound.head = instruction.head;
-  bound.head_pass = instruction.head_pass;
-  bound.shard = instruction.shard;
-  const bool of_step = is_head_sweep(instruction.kind) || instruction.kind == Kind::kHeadSelect;
-  const bool sums_dx = instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumDx;
-  bound.rows = of_step ? program_.batch : sums_dx ? program_.micro_batch_rows() : head.rows;
-  bound.update.form = form_;
-  bound.all_stats.resize(head.shards.size());
-  if (instruction.shard >= 0 && !sums_dx) {
-    bound.passes = &heads_.passes(instruction.head, instruction.shard, bound.rows);
-  }
-  for (const Operand& operand : instruction.operands) {
-    bind_operand(operand, bound);
-  }
-  if (sums_dx) {
-    bound.join_of_dx = &heads_.join_of_dx(instruction.id);
-  }
-  return bound;
-}
-
-void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
-  const bool bias = operand.param == program_.heads[static_cast<size_t>(bound.head)].bias;
-  switch (operand.role) {
-    case Role::kFeature:
-      bound.features = binder_.address(operand);
-      break;
-    case Role::kLabel:
-      XRUN_CHECK(module_.graph.value(program_.buffer(operand.buffer).value).type.dtype == DType::kI32,
-                 "labels of heads are i32");
-      bound.labels = binder_.address(operand);
-      break;
-    case Role::kRowFactor:
-      bound.factors = binder_.address(operand);
-      break;
-    case Role::kSoftmax:
-      bound.softmax = binder_.at<ops::RowSoftmax>(operand);
-      break;
-    case Role::kStats:
-      bound.all_stats[static_cast<size_t>(operand.index)] = bound.stats = binder_.at(operand);
-      break;
-    case Role::kLogits:
-      bound.logits = binder_.at(operand);
-      break;
-    case Role::kSelection:
-      bound.selection = binder_.at(operand);
-      break;
-    case Role::kMass:
-      bound.mass = binder_.at<ops::RowMass>(operand);
-      break;
-    case Role::kLists:
-      bound.lists = binder_.at<int32_t>(operand);
-      break;
-    case Role::kDx:
-      if (operand.access == planner::Access::kRead) {
-        bound.terms.push_back({binder_.at(operand), operand.step});
-      } else {
-        bound.gradient = binder_.at(operand);
-        bound.gradient_step = operand.step;
-      }
-      break;
-    case Role::kFeatureGradient:
-      bound.feature_gradient = binder_.at<float>(operand);
-      break;
-    case Role::kWeight:
-      if (bias) {
-        bound.weights.bias = binder_.at<float>(operand);
-      } else {
-        bound.weights.weight = binder_.at(operand);
-      }
-      bound.updates = operand.access == planner::Access::kUpdate;
-      break;
-    case Role::kState:
-      if (bias) {
-        bound.update.bias_states[static_cast<size_t>(operand.index)] = binder_.at<float>(operand);
-      } else {
-        bound.update.weight_states[static_cast<size_t>(operand.index)] = binder_.at(operand);
-      }
-      break;
-    case Role::kLast:
-      bound.weights.catch_up.last = binder_.at<int32_t>(operand);
-      break;
-    case Role::kScales:
-      bound.weights.scales = binder_.at<float>(operand);
-      break;
-    case Role::kPrepared:
-      bound.weights.prepared = binder_.at<float>(operand);
-      break;
-    case Role::kNorms:
-      if (operand.param.valid()) {
-        (bias ? bound.bias_squares : bound.weight_squares) = binder_.at<double>(operand);
-      }
-      break;
-    case Role::kScratch:
-      bound.scratch = binder_.at(operand);
-      break;
-    case Role::kLoss:
-      bound.loss = binder_.at<float>(operand);
-      break;
-    case Role::kHits: {
-      const Node& metric = module_.graph.node(operand.node);
-      bound.hits.push_back({metric.op->metric_k(metric.attrs), binder_.at<float>(operand)});
-      break;
-    }
-    case Role::kBestClasses:
-      bound.best[operand.node].k = operand.bytes / bound.rows / static_cast<Bytes>(sizeof(int32_t));
-      bound.best[operand.node].classes = binder_.at<int32_t>(operand);
-      break;
-    case Role::kBestScores:
-      bound.best[operand.node].scores = binder_.at<float>(operand);
-      break;
-    default:
-      XRUN_CHECK(false, std::string("a head pass has no use for ") + name_of(operand.role));
-  }
-}
 
 Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const {
   if (bound.kind == Kind::kHeadSelect) {
@@ -192,7 +71,11 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     bound.join_of_dx->sum_dx(bound.terms, bound.rows, reinterpret_cast<float*>(bound.gradient), bound.gradient_step);
     return {};
   }
-  const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
+  return run_sweep(bound, step, grad_scale, workers);
+}
+
+Status HeadRunner::run_sweep(BoundHead& bound, const StepContext& step, double grad_scale,
+                             ops::Workers& workers) const {
   const ops::ActiveClasses active =
       bound.selection == nullptr ? ops::ActiveClasses() : ops::selected_classes(bound.passes->shape(), bound.selection);
   const ops::HeadRows rows{.features = bound.features.at(step),
@@ -201,30 +84,11 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
                            .factors = reinterpret_cast<const float*>(bound.factors.at(step)),
                            .logits = bound.logits,
                            .active = bound.selection == nullptr ? nullptr : &active};
-  if (ops::HeadCatchUp& by = bound.weights.catch_up; by.last != nullptr) {
-    XRUN_CHECK(step.idle != nullptr, "rows catch up in a session that follows no rate");
-    by.steps = step.idle;
-    by.velocity = reinterpret_cast<const float*>(bound.update.weight_states[0]);
-    by.bias_velocity = bound.update.bias_states[0];
-    by.weight_factor = rule_of(module_.train, form_, module_.graph, head.weight).rate_factor;
-    by.bias_factor = head.bias.valid() ? rule_of(module_.train, form_, module_.graph, head.bias).rate_factor : 1;
+  if (bound.weights.catch_up.last != nullptr) {
+    prepare_catch_up(bound, step);
   }
   if (bound.updates) {
-    if (step.guard != nullptr && bound.selection != nullptr) {
-      step.guard->before_rows(*bound.instruction, rows_of(active, *bound.passes), workers);
-    }
-    if (MappedRows* const file = rows_file(bound, step); file != nullptr) {
-      XRUN_TRY(file->log_old(rows_of(active, *bound.passes)));
-    }
-    const Graph& graph = module_.graph;
-    bound.update.seed = step.seed;
-    bound.update.step = step.step;
-    bound.update.weight =
-        scalars_of(rule_of(module_.train, form_, graph, head.weight), form_, step.rate, step.step, grad_scale);
-    if (head.bias.valid()) {
-      bound.update.bias =
-          scalars_of(rule_of(module_.train, form_, graph, head.bias), form_, step.rate, step.step, grad_scale);
-    }
+    XRUN_TRY(prepare_update(bound, active, step, grad_scale, workers));
   }
   switch (bound.kind) {
     case Kind::kHeadMass:
@@ -245,6 +109,40 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
       break;
     default:
       bound.passes->update(rows, bound.weights, bound.update, bound.scratch, workers);
+  }
+  return {};
+}
+
+// Sets the data with which the rows of a sweep catch up.
+void HeadRunner::prepare_catch_up(BoundHead& bound, const StepContext& step) const {
+  const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
+  ops::HeadCatchUp& by = bound.weights.catch_up;
+  XRUN_CHECK(step.idle != nullptr, "rows catch up in a session that follows no rate");
+  by.steps = step.idle;
+  by.velocity = reinterpret_cast<const float*>(bound.update.weight_states[0]);
+  by.bias_velocity = bound.update.bias_states[0];
+  by.weight_factor = rule_of(module_.train, form_, module_.graph, head.weight).rate_factor;
+  by.bias_factor = head.bias.valid() ? rule_of(module_.train, form_, module_.graph, head.bias).rate_factor : 1;
+}
+
+// Announces that the rows of a sweep change, and sets the scalars of their update.
+Status HeadRunner::prepare_update(BoundHead& bound, const ops::ActiveClasses& active, const StepContext& step,
+                                  double grad_scale, ops::Workers& workers) const {
+  if (step.guard != nullptr && bound.selection != nullptr) {
+    step.guard->before_rows(*bound.instruction, rows_of(active, *bound.passes), workers);
+  }
+  if (MappedRows* const file = rows_file(bound, step); file != nullptr) {
+    XRUN_TRY(file->log_old(rows_of(active, *bound.passes)));
+  }
+  const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
+  const Graph& graph = module_.graph;
+  bound.update.seed = step.seed;
+  bound.update.step = step.step;
+  bound.update.weight =
+      scalars_of(rule_of(module_.train, form_, graph, head.weight), form_, step.rate, step.step, grad_scale);
+  if (head.bias.valid()) {
+    bound.update.bias =
+        scalars_of(rule_of(module_.train, form_, graph, head.bias), form_, step.rate, step.step, grad_scale);
   }
   return {};
 }

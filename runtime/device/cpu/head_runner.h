@@ -74,6 +74,12 @@ class HeadRunner {
 
  private:
   void bind_operand(const planner::Operand& operand, BoundHead& bound) const;
+  void bind_batch_rows(const planner::Operand& operand, BoundHead& bound) const;
+  // Runs a pass over the class rows of a shard. Errors: those of the file of the rows.
+  Status run_sweep(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const;
+  void prepare_catch_up(BoundHead& bound, const StepContext& step) const;
+  Status prepare_update(BoundHead& bound, const ops::ActiveClasses& active, const StepContext& step, double grad_scale,
+                        ops::Workers& workers) const;
   void select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const;
   Status reduce(const BoundHead& bound, const StepContext& step) const;
   Status check_loss(const BoundHead& bound, const StepContext& step) const;
