@@ -1,3 +1,4 @@
+// Tests: tests/lang/lower/lower_schedule_test.cpp, tests/cases/settings_test.cpp
 #include "lang/lower/setting_def.h"
 
 #include <algorithm>

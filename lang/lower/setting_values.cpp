@@ -1,4 +1,5 @@
 // Reads the values of settings, with a function for each kind of value, and reports values of any other kind.
+// Tests: tests/lang/lower/settings_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <cctype>
 #include <charconv>
