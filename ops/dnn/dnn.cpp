@@ -3,6 +3,7 @@
 // are made and run with one OpenMP thread, so that results do not depend on the number of threads, and use scratch of
 // the caller, so that steps allocate nothing. `finish` also records the forms that oneDNN chose; pack_weight and
 // unpack_weight_add convert between them and the declared layout.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "ops/dnn/dnn.h"
 
 #include <algorithm>
