@@ -1,6 +1,7 @@
 // Each input of the graph gets a transform from a field of the source: by its binding, or from the field of its own
 // name. A row is filled by reading the fields of a sample and running these transforms. Faults of labels are explained
 // here, and not in the transform, since only here the other samples and the number of classes of the head are known.
+// Tests: tests/runtime/data/loader_test.cpp, tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/sample_rows.h"
 
 #include <algorithm>

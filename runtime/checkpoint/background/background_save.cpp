@@ -3,6 +3,7 @@
 // files with these values that have not been read (files_changed_by), and read them first: they copy a file together if
 // there is memory for it, and otherwise write it. Files of heads with active classes have a RowCopies instead, which
 // copies only the rows that change. So a step waits for a copy in memory, and only if memory is short for the disk.
+// Tests: tests/runtime/checkpoint/store_test.cpp
 #include "runtime/checkpoint/background/background_save.h"
 
 #include <algorithm>
