@@ -1,3 +1,4 @@
+// Tests: tests/graph/infer_test.cpp, tests/ops/models_test.cpp
 #include "graph/graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/lang/elaborate/bodies/pointwise_test.cpp, tests/runtime/train/state/train_state_test.cpp
 #include "graph/initialiser.h"
 
 #include <algorithm>

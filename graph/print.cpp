@@ -1,3 +1,4 @@
+// Tests: tests/graph/passes/passes_test.cpp
 #include "graph/print.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/text_commands_test.cpp
 #include "lang/explain.h"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 //   4. Constants are evaluated. If there are no errors, the `test` blocks run.
 //   5. check_uncalled tries the declarations that nothing has called.
 // Headers are checked before and after step 2, since --cluster and --schedule may load further files.
+// Tests: tests/lang/check_test.cpp, tests/lang/load_texts_test.cpp
 #include "lang/frontend.h"
 
 #include <deque>

@@ -1,3 +1,4 @@
+// Tests: tests/lang/lower/lower_rows_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>

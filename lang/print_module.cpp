@@ -1,3 +1,4 @@
+// Tests: tests/lang/check_test.cpp, tests/lang/lower/lower_schedule_test.cpp
 #include "lang/print_module.h"
 
 #include <fmt/format.h>

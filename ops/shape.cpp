@@ -1,3 +1,4 @@
+// Tests: tests/graph/infer_test.cpp
 #include "ops/shape.h"
 
 #include <utility>

@@ -1,5 +1,6 @@
 // Rejects modules that are too large for a plan, before any work that grows with their size. Sizes are added up in
 // floating point here; below these limits the products and sums of the planner fit 64 bits.
+// Tests: tests/planner/planner_test.cpp, tests/cases/plans_test.cpp
 #include <algorithm>
 #include <cmath>
 

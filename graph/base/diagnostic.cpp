@@ -5,6 +5,7 @@
 //   3. The notes, the chain of expansions and the fixes follow. A fix with edits shows each edited line as it will
 //      read.
 // A long line is cut to a window around its first mark (marked_line.h).
+// Tests: tests/graph/base/base_test.cpp
 #include "graph/base/diagnostic.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/graph/base/base_test.cpp
 #include "graph/base/random.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/graph/base/base_test.cpp
 #include "graph/base/utf8.h"
 
 #include <algorithm>

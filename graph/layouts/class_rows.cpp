@@ -1,3 +1,4 @@
+// Tests: tests/cases/classes_test.cpp
 #include "graph/layouts/class_rows.h"
 
 #include <algorithm>

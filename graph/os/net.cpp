@@ -1,3 +1,4 @@
+// Tests: tests/runtime/comm/ranks/rank_watch_test.cpp, tests/runtime/comm/ranks/relayed_ranks_test.cpp
 #include "graph/os/net.h"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 //      gradients are complete: they are added in consumer order, and the node's OpDef::grad appends its backward nodes.
 //   4. check_tied rejects a tied weight that only some of its readers give a gradient.
 // The fixed order of consumers makes every sum independent of the plan.
+// Tests: tests/graph/passes/passes_test.cpp
 #include "graph/passes/autodiff.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/ops/facts/facts_test.cpp, tests/planner/step_programs_test.cpp
 #include "graph/passes/pipeline.h"
 
 #include "graph/layouts/partial_labels.h"

@@ -1,3 +1,4 @@
+// Tests: tests/graph/passes/passes_test.cpp
 #include "graph/passes/rewrite.h"
 
 namespace xrun {

@@ -4,6 +4,7 @@
 //      with a number into its operands. The values that are reached and not marked are the terms.
 //   3. With partial labels, find_mixed marks the sums of parts that read different labels, and step 2 is repeated.
 // Factors are collected per value, so a value that is added several times is one term.
+// Tests: tests/lang/lower/lower_loss_test.cpp, tests/lang/lower/lower_partial_test.cpp
 #include "graph/passes/split_loss.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/lang/elaborate/bodies/own_optimizer_test.cpp
 #include "graph/settings/known_update.h"
 
 #include <algorithm>

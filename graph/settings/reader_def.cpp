@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/reference_test.cpp
 #include "graph/settings/reader_def.h"
 
 #include <algorithm>

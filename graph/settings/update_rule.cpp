@@ -4,6 +4,7 @@
 //   3. part_of cuts these out as `scalars` and `ratios`, which are computed once per step and once per tensor, in f64.
 //   4. Elements::make builds the functions of an element, in which the results of step 3 are inputs.
 // The other functions store a rule in the arguments of an optimizer's call as texts, and read it from there.
+// Tests: tests/lang/elaborate/bodies/own_optimizer_test.cpp, tests/ops/jit/interpreter_test.cpp
 #include "graph/settings/update_rule.h"
 
 #include <algorithm>

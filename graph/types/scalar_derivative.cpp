@@ -5,6 +5,7 @@
 //   3. The derivative of each result is multiplied by the gradient of that result, and the products are added.
 // Forward accumulation takes a pass for each input, of which there are few, and lets `select` choose between the
 // derivatives of its branches.
+// Tests: tests/graph/types/scalar_expr_test.cpp
 #include <cmath>
 #include <numbers>
 

@@ -1,6 +1,7 @@
 // The text of scalar expressions. Printer goes through the operations in topological order. It puts a part in brackets
 // if it binds less tightly than its place requires, and names a part t0, t1, ... if it is used twice or nested too
 // deeply for the parser. Parser is a recursive descent over the levels of Binding.
+// Tests: tests/graph/types/scalar_expr_test.cpp
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,5 @@
 // Calls: finds the operator, block or function with a name, and evaluates the call.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 //   - a `repeat` counts its stages as often as its number says
 //   - a call of a block or a function counts the work of the callee, which ExpansionSizes::of computes only once
 // A recursive declaration counts as 0 inside itself; the evaluator reports it.
+// Tests: tests/lang/elaborate/check_limits_test.cpp
 #include "lang/elaborate/expansion_size.h"
 
 #include <algorithm>

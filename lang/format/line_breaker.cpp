@@ -5,6 +5,7 @@
 //   4. segment starts a new line after a binary operator if the operand then fits.
 // The widths of all pieces are known in advance (Pieces::width), so each test of a fit takes constant time, except with
 // forced line breaks.
+// Tests: tests/lang/format/format_test.cpp
 #include "lang/format/line_breaker.h"
 
 namespace xrun::lang {

@@ -1,6 +1,7 @@
 // Computes the layout facts of all tokens in three scans: the kinds of brackets, the spaces between pieces, and the
 // line breaks that are kept or forced. Widths are then summed up, so that the width of any range of pieces on one line
 // is a difference of two numbers.
+// Tests: tests/lang/format/format_test.cpp
 #include "lang/format/pieces.h"
 
 #include <algorithm>

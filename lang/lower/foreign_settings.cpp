@@ -1,3 +1,4 @@
+// Tests: tests/lang/first_time_test.cpp, tests/cases/other_tools_test.cpp
 #include "lang/lower/foreign_settings.h"
 
 #include <algorithm>

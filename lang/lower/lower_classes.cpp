@@ -1,4 +1,5 @@
 // Settings that depend on the classes of the samples: the order of samples, and the weight of each class in the loss.
+// Tests: tests/lang/lower/lower_train_test.cpp, tests/lang/check_golden_test.cpp
 #include <algorithm>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,5 @@
 // Lowers `lr`: a number, a curve, or a list of curves that follow each other and fill the run.
+// Tests: tests/lang/check_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // Lowers `data`: sources with their readers, and the bindings that make inputs from their fields.
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>

@@ -1,4 +1,5 @@
 // Binds the inputs of the model, the loss and the metrics to fields of the data.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

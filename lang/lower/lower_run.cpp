@@ -1,5 +1,6 @@
 // Lowers `init` (initial weights), `log.prometheus`, `checkpoint` (which checkpoints are saved) and `stop_when` (early
 // stop). Metrics in these settings are keys of evaluations, which are known only after all of `train` has been read.
+// Tests: tests/lang/check_test.cpp, tests/lang/lower/lower_schedule_test.cpp
 #include <algorithm>
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // Lowers settings by their records: look-up, groups, choices, and settings of a later edition.
+// Tests: tests/lang/nothing_ignored_test.cpp, tests/lang/lower/settings_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

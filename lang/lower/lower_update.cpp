@@ -1,4 +1,5 @@
 // Lowers the optimizer, the groups of tensors, and the frozen weights.
+// Tests: tests/lang/lower/lower_train_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

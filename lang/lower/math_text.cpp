@@ -4,6 +4,7 @@
 //   3. the lines of each setting of `train` on which learned weights depend (SettingDef::is_learned)
 // The functions for single lines keep the form of earlier versions. Directories of paths, the place of rows and the
 // spans of the text are left out, since they do not change what is learned.
+// Tests: tests/lang/check_test.cpp
 #include "lang/lower/math_text.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Lowers the declarations of a run in the order batch, model, data, train, cluster, schedule; then computes the math
 // digest.
+// Tests: tests/lang/check_test.cpp, tests/lang/lower/lower_schedule_test.cpp
 #include "lang/lower/module_builder.h"
 
 #include <algorithm>

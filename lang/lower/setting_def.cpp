@@ -1,4 +1,5 @@
 // The table of all settings, and look-ups in it.
+// Tests: tests/lang/lower/lower_schedule_test.cpp, tests/cases/settings_test.cpp
 #include "lang/lower/setting_def.h"
 
 #include <algorithm>

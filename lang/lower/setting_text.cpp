@@ -1,3 +1,4 @@
+// Tests: tests/lang/explicit_test.cpp, tests/lang/lower/lower_schedule_test.cpp
 #include "lang/lower/setting_text.h"
 
 #include <fmt/format.h>

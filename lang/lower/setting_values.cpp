@@ -1,5 +1,6 @@
 // Reads the values of settings, with a function for each kind of value, and reports values of any other kind.
 // setting_quantities.cpp reads numbers with units.
+// Tests: tests/lang/lower/settings_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <cctype>
 #include <charconv>

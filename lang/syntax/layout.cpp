@@ -2,6 +2,7 @@
 //   1. Pairing finds the partner of each bracket and reports brackets that have none.
 //   2. drop_newlines drops the newlines that do not end a statement. It needs the result of step 1: inside a
 //      parenthesis that is never closed, newlines would otherwise have no meaning up to the end of the file.
+// Tests: tests/lang/text/lexer_test.cpp, tests/lang/syntax/parser_test.cpp
 #include <algorithm>
 
 #include "lang/syntax/parser.h"

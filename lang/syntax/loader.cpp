@@ -1,6 +1,7 @@
 // Loads a file and its imports by recursion: `add` parses a file, enters its declarations in tables of names (index)
 // and loads its imports (import_all). Each file is loaded once, by the key of its path. The key of a file that is still
 // being read has a null entry, so an import that leads back to the file is found and reported.
+// Tests: tests/lang/check_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include "lang/syntax/loader.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Bodies: statements of models, blocks, optimizers and tests, and settings of the other declarations.
+// Tests: tests/lang/syntax/parser_test.cpp
 #include <array>
 #include <utility>
 

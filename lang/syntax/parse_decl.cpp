@@ -1,4 +1,5 @@
 // Files and declarations: the edition line, headers and documentation comments.
+// Tests: tests/lang/syntax/parser_test.cpp
 #include <algorithm>
 #include <fmt/ranges.h>
 

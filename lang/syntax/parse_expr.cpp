@@ -1,5 +1,6 @@
 // Expressions, from the loosest binding to the tightest: pipe, if, or, and, not, comparison, range, + -, * / // %, -,
 // ^. Each level is a function that calls the next one for its operands. The last level is in parse_primary.cpp.
+// Tests: tests/lang/syntax/parser_test.cpp
 #include <algorithm>
 #include <array>
 #include <optional>

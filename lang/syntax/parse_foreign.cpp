@@ -1,6 +1,7 @@
 // Reads text in the style of other languages if its meaning is clear, and reports it with a fix: loops, declarations
 // and conditional expressions of Python, statements with a word or a type that the language does not have, paths
 // without quotes.
+// Tests: tests/lang/text/foreign_names_test.cpp, tests/lang/first_time_test.cpp
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>

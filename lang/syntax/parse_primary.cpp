@@ -1,4 +1,5 @@
 // Operands: calls, indices and fields; literals, names, tuples and lists.
+// Tests: tests/lang/syntax/parser_test.cpp
 #include "lang/syntax/parser_rules.h"
 
 namespace xrun::lang {

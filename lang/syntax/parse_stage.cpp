@@ -1,4 +1,5 @@
 // Stages after `->`, and the pipes in braces inside them.
+// Tests: tests/lang/syntax/parser_test.cpp
 #include <algorithm>
 
 #include "lang/syntax/parser_rules.h"

@@ -1,3 +1,4 @@
+// Tests: tests/lang/syntax/parse_golden_test.cpp, tests/lang/syntax/parser_test.cpp
 #include "lang/syntax/print_syntax.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/lang/text/foreign_names_test.cpp, tests/lang/first_time_test.cpp
 #include "lang/text/foreign_text.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // number   = ( digits [ "." digits ] [ "e" [ "+" | "-" ] digits ] [ "%" | multiplier ] | "0x" hex ) [ unit ]
 // digits   = digit { [ "_" ] digit } ;   multiplier = k M G T ;   unit = symbol unit | " " word unit
+// Tests: tests/lang/text/number_test.cpp
 #include <algorithm>
 #include <charconv>
 

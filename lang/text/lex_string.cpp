@@ -1,4 +1,5 @@
 // string = '"' { character | escape } '"' ;   escape = "\" ( "n" | "t" | "\" | '"' | "u{" hex "}" )
+// Tests: tests/lang/text/lexer_test.cpp
 #include <algorithm>
 #include <cctype>
 

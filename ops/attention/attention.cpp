@@ -4,6 +4,7 @@
 // (ops/attention/attention_windows.h). With `relative`, b also contains a trained number for each head and each offset
 // of a key from the query. Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Liu et al., "Swin
 // Transformer", ICCV 2021.
+// Tests: tests/ops/conformance_test.cpp
 
 #include "graph/passes/autodiff.h"
 #include "ops/attention/attention_kernel.h"

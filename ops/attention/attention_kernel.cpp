@@ -6,6 +6,7 @@
 // The scores of only one window exist at a time, so memory does not grow with the number of windows. The backward pass
 // computes them again from q and k. The rows of a window are copied to scratch if they are bf16 or if the sequence has
 // several windows; otherwise they are used in place (Rows).
+// Tests: tests/ops/conformance_test.cpp
 #include "ops/attention/attention_kernel.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // p], where x is zero outside of the image, and H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x is [N, C, H, W], w is
 // [out, C / groups, k, k]. Window size k, stride s, padding p and dilation d are one number each, or one for the height
 // and one for the width.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/conv/depthwise_gradient.h"

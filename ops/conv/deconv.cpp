@@ -2,6 +2,7 @@
 // gradient is x. So y is conv.dx of x, dx is the convolution of dy, and dw is conv.dw of dy and x. y[n, o, s·i + u - p,
 // s·j + v - p] sums w[c, o, u, v] · x[n, c, i, j]; H' = (H - 1) s - 2 p + k. x is [N, C, H, W], w is [C, out, k, k].
 // Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
+// Tests: tests/ops/conformance_test.cpp
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/dnn/window.h"

@@ -1,5 +1,6 @@
 // Pooling of images: the largest value or the mean of each k x k window. Cells outside the image do not count. H' =
 // floor((H + 2 pad - k) / stride) + 1. Each argument is one number, or one for the height and one for the width.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,3 +1,4 @@
+// Tests: tests/ops/conv/winograd_test.cpp
 #include "ops/conv/winograd_products.h"
 
 #include "ops/simd/simd.h"

@@ -1,6 +1,7 @@
 // Products of two tensors, sample by sample. einsum("nij,njk->nik") computes y[n, i, k] = sum over j of a[n, i, j] ·
 // b[n, j, k]: letters that the result lacks are summed. matmul is the product over the last two dimensions. The second
 // operand may be a parameter, which all samples share; its gradient is the sum over the samples.
+// Tests: tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 

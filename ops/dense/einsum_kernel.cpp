@@ -2,6 +2,7 @@
 // products, letters of one operand and the result are its rows or columns, and letters of both operands only are the
 // inner dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums
 // over letters that only this operand has.
+// Tests: tests/ops/conformance_test.cpp
 #include "ops/dense/einsum_kernel.h"
 
 #include <algorithm>

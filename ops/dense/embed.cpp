@@ -1,5 +1,6 @@
 // Looks up a trained row for each whole number: y[n, .., :] = weight[x[n, ..], :]. x is index(R)[N, ...], weight is
 // [rows, dim] with R <= rows.
+// Tests: tests/ops/oracles_test.cpp
 #include <cstring>
 
 #include "graph/passes/autodiff.h"

@@ -1,4 +1,5 @@
 // The dense layer on the last dimension, y[.., o] = sum over i of w[o, i] · x[.., i] + b[o], and its gradients.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/dnn/weight_kernel.h"

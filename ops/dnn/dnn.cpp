@@ -1,5 +1,6 @@
 // Primitives are made and run with one OpenMP thread, so that results do not depend on the number of threads, and use
 // scratch of the caller, so that steps allocate nothing. primitives.cpp makes them.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "ops/dnn/dnn.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // block into equal calls of one oneDNN primitive (rows_of_call), so that activations that are widened from bf16 to f32
 // stay in the second-level cache. Parts of a forward pass are different calls. Parts of a weight gradient are instead
 // different outputs of the weight (slices), since dividing its rows would change the order of its sums.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "ops/dnn/weight_kernel.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // add, sub, mul and div of two tensors, and where, which chooses between two tensors. The operands have the same number
 // of dimensions, each of which is equal or 1.
+// Tests: tests/ops/conformance_test.cpp
 #include <array>
 
 #include "graph/passes/autodiff.h"

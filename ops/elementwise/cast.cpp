@@ -1,6 +1,7 @@
 // Operators that keep the shape: stop_gradient, which keeps the values; cast, which rounds them and is inserted by
 // mixed precision; and fill, which makes a constant in the shape of its input, such as the gradient where
 // differentiation starts.
+// Tests: tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 #include <cstring>

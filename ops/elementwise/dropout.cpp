@@ -3,6 +3,7 @@
 // gradient is the same operator applied to dy. drop_path draws once per sample and sets the whole sample to 0; it drops
 // the branch of a residual block (Huang et al., "Deep Networks with Stochastic Depth", ECCV 2016). Source: Srivastava
 // et al., "Dropout", JMLR 2014; random numbers: docs/internals/determinism.md, "Random numbers".
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,5 +1,6 @@
 // Operators that keep all elements and give them other dimensions: flatten, reshape and transpose, and reorder, which
 // changes only the layout. The logical order of an image is (C, H, W), whatever its order in memory.
+// Tests: tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,6 +1,7 @@
 // map applies a scalar expression to each element of its operands, which broadcast. It computes the `pointwise`
 // functions of the language, and the signs and functions of tensors that have no operator of their own. Its gradient is
 // also a map, with a result for each operand.
+// Tests: tests/ops/conformance_test.cpp
 #include "ops/elementwise/map.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Functions of one tensor, element by element: relu gelu silu sigmoid tanh exp log sqrt abs neg clamp erf sin cos acos
 // power scale_shift, and the gradient of each as `<name>.grad`. Each function is a struct: `expr` is its scalar
 // expression as text; `f` computes y from x; `d` computes dx from dy and from y (if kUsesOutput) or x.
+// Tests: tests/ops/conformance_test.cpp
 #include <array>
 #include <cmath>
 #include <numbers>

@@ -1,5 +1,6 @@
 // prelu: x if x > 0, else slope · x, with one trained slope per channel (initially 0.25).
 // Source: He et al., "Delving Deep into Rectifiers", ICCV 2015.
+// Tests: tests/ops/conformance_test.cpp
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/loops/columns.h"

@@ -1,6 +1,7 @@
 // Operators that vision transformers use together with attention, on sequences x [N, T, D]: take(i) returns one
 // position, class_token adds a trained position before the others, and position_embedding adds a trained vector to each
 // position. Source: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021.
+// Tests: tests/ops/conformance_test.cpp
 #include <array>
 
 #include "graph/passes/autodiff.h"

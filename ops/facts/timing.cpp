@@ -1,6 +1,7 @@
 // A kernel, head or update is called once to warm up and then up to kCalls times; the result is the median. Operands
 // are allocated and filled with random data first. Before each timed call, those that a training step would read from
 // memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
+// Tests: tests/ops/facts/facts_test.cpp
 #include "ops/facts/timing.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/ops/head/catch_up_test.cpp, tests/ops/head/head_test.cpp
 #include "ops/head/class_rows.h"
 
 #include <algorithm>

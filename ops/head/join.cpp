@@ -1,6 +1,7 @@
 // Combines the results of the shards of a head in the fixed tree over class blocks. Every shard has results for some
 // subtrees of this tree. The constructor lists, for each subtree of the combined blocks, the steps that add its parts
 // in the order of the tree. So the bits do not depend on how classes are divided among shards.
+// Tests: tests/ops/head/head_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -5,6 +5,7 @@
 // After all rows of a tile, dW of its classes is complete, so they are updated at once, while they are in the caches.
 // The dX partials of blocks are added in a fixed tree (ops/head/tree_fold.h). The same loop serves updates, gradient
 // norms and gradient checks, which leave out dX.
+// Tests: tests/ops/head/head_test.cpp, tests/ops/head/head_cases_test.cpp
 #include <algorithm>
 #include <cmath>
 

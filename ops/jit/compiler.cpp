@@ -2,6 +2,7 @@
 // then in the cache of object code on disk, whose key also contains the compiler and the build; and if it is in
 // neither, the module compiles it and the object code is stored on disk. If that fails, the loop is interpreted, and
 // the report keeps the reason.
+// Tests: tests/ops/jit/element_loop_test.cpp
 #include "ops/jit/compiler.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Tests: tests/ops/loops/broadcast_loop_test.cpp, tests/ops/conformance_test.cpp
 #include "ops/loops/broadcast_runs.h"
 
 #include <type_traits>

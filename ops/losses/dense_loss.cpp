@@ -1,6 +1,7 @@
 // The kernels go through the logits row by row, one row for each position of a sample. SumBody computes the largest
 // scaled logit z and the sum of exp(z - max), from which follow the loss (cross_entropy) and the gradient (GradBody).
 // The maximum is subtracted so that the exponentials cannot overflow.
+// Tests: tests/ops/head/head_ops_test.cpp
 #include "ops/losses/dense_loss.h"
 
 #include <algorithm>

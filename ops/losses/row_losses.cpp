@@ -1,6 +1,7 @@
 // Losses that compare two tensors of one shape, with one value per sample, f32[N]:
 //   mse  mean of (x - target)²
 //   bce  mean of max(z, 0) - z·target + log(1 + exp(-|z|)), z = logits; no gradient for the target
+// Tests: tests/ops/conformance_test.cpp
 #include <array>
 
 #include "graph/passes/autodiff.h"

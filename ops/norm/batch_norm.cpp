@@ -3,6 +3,7 @@
 // after it: relu, prelu with its own slopes, another scalar function, or the sum with another tensor. x is [N, C, H, W]
 // or [N, C]. Outside training, running statistics replace those of the block. Source: Ioffe, Szegedy, "Batch
 // Normalization", ICML 2015; running statistics: docs/internals/determinism.md, "Batch norm".
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "ops/norm/batch_norm.h"
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), where g is the gradient of the norm, before
 // the absorbed function, and x̂ = (x - mean) / sqrt(var + eps). The gradients of weight and bias are the sums of g · x̂
 // and of g.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <cmath>
 

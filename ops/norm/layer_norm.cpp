@@ -2,6 +2,7 @@
 //   layer_norm  y = weight · (x - mean) / sqrt(var + eps) + bias     Ba, Kiros, Hinton, "Layer Normalization", 2016
 //   rms_norm    y = weight · x / sqrt(mean of squares + eps)         Zhang, Sennrich, "Root Mean Square Layer
 //                                                                    Normalization", NeurIPS 2019
+// Tests: tests/ops/conformance_test.cpp
 #include <cmath>
 
 #include "graph/passes/autodiff.h"

@@ -1,3 +1,4 @@
+// Tests: tests/ops/conformance_test.cpp, tests/graph/passes/fuse_functions_test.cpp
 #include "ops/norm/norm_function.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/ops/jit/interpreter_test.cpp, tests/ops/optimizer/update_norms_test.cpp
 #include "ops/optimizer/own_update.h"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 // Each call computes the means of the operands over the samples of a row block. After the step, these means are
 // averaged over all row blocks, in f64 and in block order. The scalar expression `y` of the state and the means,
 // element by element, gives the new state. Such a node exists only in training.
+// Tests: tests/ops/oracles_test.cpp
 #include <algorithm>
 #include <string>
 #include <vector>

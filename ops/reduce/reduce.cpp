@@ -1,6 +1,7 @@
 // Operators that reduce each fiber (ops/loops/fibers.h) to one element: mean, sum and max along a dimension. The
 // dimension is removed, or becomes 1 with keep=true. With the attribute `of` they reduce a scalar function of their
 // operands, which they compute one run of elements at a time and never store.
+// Tests: tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 

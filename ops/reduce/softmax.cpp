@@ -1,4 +1,5 @@
 // Operators that normalise each fiber (ops/loops/fibers.h) and keep the shape: softmax and l2norm.
+// Tests: tests/ops/conformance_test.cpp
 #include <array>
 #include <cmath>
 

@@ -1,6 +1,7 @@
 // Gradients of parameters, and of operands that were broadcast. They are sums of terms that have the shape of the
 // result of the forward pass. `add.sum` and `param.sum` read the terms; `map.sum` computes the terms and never stores
 // them.
+// Tests: tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
 #include <optional>

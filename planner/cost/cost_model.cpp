@@ -1,3 +1,4 @@
+// Tests: tests/planner/cost/durations_test.cpp, tests/planner/search/chain_test.cpp
 #include "planner/cost/cost_model.h"
 
 #include <algorithm>

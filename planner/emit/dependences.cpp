@@ -9,6 +9,7 @@
 // exchange and each stream the position in the stream from which the exchange is known to be received, and the one from
 // which it is known to be released. For each instruction it records the progress of the other stream when the
 // instruction begins.
+// Tests: tests/planner/emit/emit_test.cpp, tests/planner/verify/verify_program_test.cpp
 #include "planner/emit/dependences.h"
 
 #include <algorithm>

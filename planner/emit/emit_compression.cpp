@@ -1,6 +1,7 @@
 // Compressed gradients: senders take the largest elements out of their accumulated gradients (kCompress), and all
 // replicas receive them as pairs, which the update adds in the order of the senders. A sender is a replica, or the
 // replicas of a node, which sum their gradients first (planner/program/compression_owners.h).
+// Tests: tests/planner/verify/verify_compression_test.cpp
 #include <algorithm>
 #include <iterator>
 

@@ -1,6 +1,7 @@
 // Emits the gradient of a head's features for one micro-batch of every replica: the dX partials of all shards are sent
 // to the devices that made the features, and summed there. A node with several shards may sum their partials first
 // (planner/program/dx_terms.h).
+// Tests: tests/planner/program/dx_terms_test.cpp, tests/planner/emit/emit_test.cpp
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {

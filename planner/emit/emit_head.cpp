@@ -3,6 +3,7 @@
 // metrics (emit_head_statistics.cpp); compute the gradients of each shard and sum dX (emit_dx.cpp). The class rows are
 // updated together with the gradients, or in a sweep at the end of the step. With active classes, each shard first
 // selects them once a step.
+// Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,5 @@
 // Buffers of sharded heads: weights and states of the shards, rows of the passes, results.
+// Tests: tests/planner/emit/emit_test.cpp
 #include <set>
 
 #include "planner/emit/emitter.h"

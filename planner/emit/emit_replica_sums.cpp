@@ -3,6 +3,7 @@
 // from the other members (kReduceScatter) and sums them (kSumReplicas). After the last round, it sends its sums to all
 // other replicas (kAllGather). While the slices of one bucket are sent, those of older buckets are summed, so the
 // exchanges overlap with computation.
+// Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/emit/buckets_test.cpp
 #include <algorithm>
 
 #include "planner/emit/emitter.h"

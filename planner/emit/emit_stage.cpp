@@ -1,4 +1,5 @@
 // Emits stages: their persistent buffers, their passes, and the transfers of values from stage to stage.
+// Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 

@@ -1,6 +1,7 @@
 // Emits the end of a step, in this order: sum the gradient partials of each replica; compress gradients, or sum them
 // over replicas; sum the gradients of tied weights; gather batch statistics, from which running statistics are
 // computed; compute and gather the norms of gradients, if they are clipped; update the weights.
+// Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 

@@ -3,6 +3,7 @@
 // it is computed again. When the crossings of all stages are known, decide which values of each stage need a buffer
 // (settle): the saved, sent and gathered ones, results and statistics. All others are local to the scratch memory of a
 // worker.
+// Tests: tests/planner/emit/emit_test.cpp
 #include "planner/emit/value_flow.h"
 
 #include <algorithm>

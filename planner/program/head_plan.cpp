@@ -1,3 +1,4 @@
+// Tests: tests/planner/verify/verify_operands_test.cpp
 #include "planner/program/head_plan.h"
 
 #include <algorithm>

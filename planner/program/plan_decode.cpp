@@ -1,4 +1,5 @@
 // Decodes a plan, whose bytes may be damaged or forged.
+// Tests: tests/planner/plan_file_test.cpp
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// Tests: tests/planner/emit/emit_test.cpp, tests/planner/report/text_test.cpp
 #include "planner/program/program.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/planner/cluster_test.cpp
 #include "planner/report/cluster_traffic.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/planner/report/text_test.cpp, tests/planner/planner_test.cpp
 #include "planner/report/explain.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // planner/report/explain.h). The peak is found by going through the instructions of the device and adding the sizes of
 // buffers at their first use and subtracting them after their last one. The buffers alive at the peak are then grouped
 // by purpose.
+// Tests: tests/planner/report/text_test.cpp, tests/planner/planner_test.cpp
 #include <algorithm>
 #include <cstdio>
 #include <map>

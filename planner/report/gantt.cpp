@@ -1,6 +1,7 @@
 // The Gantt view: each column is a slice of time, and each line shows the compute stream of a device. Below the lines
 // are the reasons why devices are idle, and a proposal that would reduce the idle time, found by simulating the same
 // stages with other settings.
+// Tests: tests/planner/report/text_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

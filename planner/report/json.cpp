@@ -1,3 +1,4 @@
+// Tests: tests/planner/report/text_test.cpp
 #include "planner/report/json.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Tests: tests/cases/command_words_test.cpp
 #include "planner/report/model_summary.h"
 
 #include <fmt/format.h>

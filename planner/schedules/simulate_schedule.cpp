@@ -1,5 +1,6 @@
 // Runs the action lists of a schedule: an action starts when its stage is free and its inputs have arrived, so the
 // stages are visited repeatedly until every list has ended.
+// Tests: tests/planner/schedules/schedule_test.cpp
 #include "planner/schedules/simulate_schedule.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 // and bound: layers are tried in the order of their seconds per freed byte; the lower bound of a branch is the greedy
 // solution that may take a fraction of its last layer. The number of visited branches is limited, so for very large
 // stages the result may be only nearly optimal.
+// Tests: tests/planner/search/partition_test.cpp
 #include <algorithm>
 #include <limits>
 

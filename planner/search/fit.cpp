@@ -1,6 +1,7 @@
 // Steps to fit a candidate: make its programs; if they exceed the memory limits, partition again with lower limits, so
 // that layers run again, and repeat this a few times; if nothing fits, make the programs with everything run again. If
 // there is memory left in the result, heads keep logits in it, provided that this makes the step faster.
+// Tests: tests/planner/search/choose_test.cpp
 #include "planner/search/fit.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // for a large head. If the weights alone exceed the limits, smaller batches and row blocks cannot help and are not
 // tried. The memory of the last plan that did not fit shows which smaller batches may fit, so hopeless ones need no
 // program. The fixes are sorted by the predicted number of images per second.
+// Tests: tests/planner/search/choose_test.cpp
 #include "planner/search/fixes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/planner/search/class_fit_test.cpp
 #include "planner/search/head_choices.h"
 
 #include <algorithm>

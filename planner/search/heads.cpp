@@ -1,3 +1,4 @@
+// Tests: tests/planner/search/chain_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/heads.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/planner/planner_test.cpp, tests/planner/search/choose_test.cpp
 #include "planner/search/layer_hints.h"
 
 #include <algorithm>

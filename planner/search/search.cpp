@@ -3,6 +3,7 @@
 // the update and of the sums over replicas; keep the cuts with the shortest step. Several cuts are simulated because
 // the objective of the partition only approximates the time of a schedule. At the end the settings are sorted by their
 // times.
+// Tests: tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/planner/search/partition_test.cpp
 #include "planner/search/total_memory.h"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 // purpose. Then the buffers are checked together: everything that the executor looks up must exist, such as the weight
 // of each gradient, the states of each weight, and each input in each slot of the ring. verify_head_buffers.cpp checks
 // the buffers of heads.
+// Tests: tests/planner/verify/verify_operands_test.cpp
 #include <algorithm>
 #include <numeric>
 #include <set>

@@ -2,6 +2,7 @@
 // The operands are the rows or blocks that each member sends to each device, and the places where each device receives
 // them. For each exchange, the check derives the members and their operands from the module, the stages and the heads,
 // and compares them with those in the program.
+// Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_blocks_test.cpp
 #include <algorithm>
 #include <map>
 

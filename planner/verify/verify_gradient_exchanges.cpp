@@ -3,6 +3,7 @@
 // weight are sent to the other stages that read it. For each exchange, the check derives the blocks of each member and
 // compares them with its operands. Exchanges may combine several gradients, in the order of the weights; at the end,
 // all gradients of a stage must have been exchanged in all rounds.
+// Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/verify/verify_operands_test.cpp
 #include <algorithm>
 #include <map>
 

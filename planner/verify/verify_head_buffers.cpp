@@ -1,6 +1,7 @@
 // Checks the heads of a program and their buffers against the module. First the plan of each head is derived again and
 // compared. Then each buffer is checked depending on its purpose: it must have the size of the values that are written
 // into it. At the end, every shard must have all buffers that its passes use.
+// Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_selection_test.cpp
 #include <algorithm>
 #include <set>
 

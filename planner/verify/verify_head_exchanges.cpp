@@ -2,6 +2,7 @@
 // sent to the devices of the shards; each shard sends its statistics to the devices of all others; dX partials are sent
 // back to the stage that makes the features, or first to a device of the same node that sums them. For each exchange,
 // the check derives the members and their blocks from the stages and shards and compares them with the operands.
+// Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/program/dx_terms_test.cpp
 #include <algorithm>
 
 #include "planner/verify/exchange_view.h"

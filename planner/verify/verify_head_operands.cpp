@@ -2,6 +2,7 @@
 // forward and backward passes, the sweeps at the end of a step, and the measurement of the softmax share. For each
 // instruction, the operands that the kernel expects are derived from the head's plan and compared, one after the other,
 // with those in the program.
+// Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_selection_test.cpp
 #include <algorithm>
 
 #include "planner/verify/head_operand_view.h"

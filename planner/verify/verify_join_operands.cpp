@@ -2,6 +2,7 @@
 // kSumDx for gradients of features), and of copies between the rows of a pass and the rows of the batch. For each
 // instruction, the operands are derived from the head's plan and compared, one after the other, with those in the
 // program.
+// Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/program/dx_terms_test.cpp
 #include <algorithm>
 
 #include "planner/verify/head_operand_view.h"

@@ -2,6 +2,7 @@
 // order of their first use. For each byte range the check remembers the buffer that had it last. A new buffer must
 // begin after these buffers have ended; then it owns the range. A buffer that had the range still earlier need not be
 // compared, since it ended before the last one began.
+// Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <map>
 

@@ -4,6 +4,7 @@
 // it that exchanges have accessed since that write. Each new access is compared with these. Computations end in order,
 // and what is known to one of them is known to all later ones (planner/verify/past.h), so few comparisons are needed
 // for each access.
+// Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <iterator>
 #include <map>

@@ -4,6 +4,7 @@
 // been done and which terms have arrived; an instruction that comes too early, or twice, is rejected. For each
 // instruction the operands are derived and compared with those in the program. At the end, every gradient must have
 // been summed and applied.
+// Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_compression_test.cpp
 #include <algorithm>
 #include <map>
 #include <tuple>

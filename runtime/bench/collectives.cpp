@@ -2,6 +2,7 @@
 // all-gather and then the reduce-scatter: all ranks agree to begin, post their exchanges to the communicator of a run,
 // and wait for their completions; for the reduce-scatter each device then sums what it received. The first round warms
 // up. At the end the results are compared with numbers that each device computes itself.
+// Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/collectives.h"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/compiled_loops.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Only this file of the benchmark calls the head (ops/head/head.h).
+// Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/head_step.h"
 
 #include <algorithm>

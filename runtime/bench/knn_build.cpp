@@ -1,4 +1,5 @@
 // Only this file of the benchmark calls the graphs (ops/knn/knn.h, ops/knn/knn_cells.h).
+// Tests: tests/runtime/cli/commands/bench_knn_test.cpp
 #include "runtime/bench/knn_build.h"
 
 #include "graph/base/random.h"

@@ -5,6 +5,7 @@
 //   traffic       a[i] += factor * b[i] over arrays larger than the caches. It reads twice and writes once, like a step
 //                 of a head on its class weights. It reads each line before it writes it, so no line is fetched only to
 //                 be written
+// Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/roofline.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/cases/begin_anew_test.cpp
 #include "runtime/checkpoint/put_aside.h"
 
 #include <algorithm>

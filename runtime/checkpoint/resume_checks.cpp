@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/runtime/cli/commands/nothing_lost_test.cpp
 #include "runtime/checkpoint/resume_checks.h"
 
 #include <algorithm>

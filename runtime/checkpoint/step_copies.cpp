@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/copies/second_copy_test.cpp
 #include "runtime/checkpoint/step_copies.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/cases/command_words_test.cpp
 #include "runtime/cli/cli.h"
 
 #include <CLI/CLI.hpp>

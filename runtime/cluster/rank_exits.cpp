@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cluster/stuck_launcher_test.cpp
 #include "runtime/cluster/rank_exits.h"
 
 #include <cerrno>

@@ -1,6 +1,7 @@
 // A row is filled by reading the fields of a sample and running the transforms of the inputs. Faults of labels are
 // explained here, and not in the transform, since only here the other samples and the number of classes of the head are
 // known. sample_rows_open.cpp opens the source.
+// Tests: tests/runtime/data/loader_test.cpp, tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/sample_rows.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/knn/knn_graphs_test.cpp
 #include "runtime/device/background_work.h"
 
 #include <chrono>

@@ -1,6 +1,7 @@
 // The sequential executor. When it is made, it finds an order of all instructions that respects every dependency, every
 // stream and every group; each step follows this order. It shares no code with the parallel executor, so that it can be
 // the reference for it.
+// Tests: tests/runtime/executor/executor_test.cpp
 #include <algorithm>
 #include <chrono>
 #include <map>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/trainer_test.cpp
 #include "runtime/executor/step_profile.h"
 
 #include <algorithm>

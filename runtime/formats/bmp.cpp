@@ -5,6 +5,7 @@
 //   masks        [u32 x 3 or 4]
 //   palette      blue green red [0] for each colour
 //   rows         padded to 4 bytes, from the bottom up unless the height is negative
+// Tests: tests/runtime/formats/decode_test.cpp
 #include "runtime/formats/bmp.h"
 
 #include <algorithm>

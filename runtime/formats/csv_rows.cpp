@@ -1,3 +1,4 @@
+// Tests: tests/runtime/formats/csv_test.cpp
 #include "runtime/formats/csv_rows.h"
 
 namespace xrun::runtime {

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/progress/run_log_test.cpp
 #include "runtime/formats/event_file.h"
 
 #include <array>

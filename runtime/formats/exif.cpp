@@ -1,3 +1,4 @@
+// Tests: tests/runtime/formats/decode_test.cpp
 #include "runtime/formats/exif.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // The format: "P" and the kind; width, height and the largest value as decimal numbers, with blanks and comments (from
 // # to the end of the line) between them; one blank; then the rows from the top. In P2 and P3, values are decimal
 // numbers. In the other kinds they are bytes, or big-endian pairs of bytes if the largest value is above 255.
+// Tests: tests/runtime/formats/decode_test.cpp
 #include "runtime/formats/pnm.h"
 
 #include <cctype>

@@ -1,6 +1,7 @@
 // The JSON of the header:
 //   { "__metadata__": {string: string}?, name: {"dtype": string, "shape": [whole], "data_offsets": [begin, end]}* }
 // It is parsed by events, because a parsed tree would hide repeated names. Parsing ends at the first fault.
+// Tests: tests/runtime/formats/safetensors_test.cpp
 #include "runtime/formats/safetensors_header.h"
 
 #include <algorithm>

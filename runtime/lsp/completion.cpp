@@ -1,4 +1,5 @@
 // Completion: the words that may follow at a place. After an arrow, operators that accept the incoming type come first.
+// Tests: tests/lsp/features_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>

@@ -1,4 +1,5 @@
 // The diagnostics of a check in the form of the protocol.
+// Tests: tests/lsp/features_test.cpp
 #include <fmt/format.h>
 #include <map>
 

@@ -1,5 +1,6 @@
 // Hover: the kind of a name, the page of a word of the language, and the types and numbers that the check has found for
 // it.
+// Tests: tests/lsp/features_test.cpp, tests/lsp/signature_help_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// Tests: tests/lsp/hostile_test.cpp
 #include "runtime/lsp/json_rpc.h"
 
 #include <algorithm>

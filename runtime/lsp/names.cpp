@@ -2,6 +2,7 @@
 // that is declared is added to the current scope; a name that is used gets the target that the scopes find for it.
 // Types are not checked and errors are ignored, so that names are also found while a file is being edited. At the end
 // the names are sorted by place, and names that were visited twice are dropped.
+// Tests: tests/lsp/features_test.cpp
 #include "runtime/lsp/names.h"
 
 #include <algorithm>

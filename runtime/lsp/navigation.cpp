@@ -1,4 +1,5 @@
 // Navigation: the places where names are declared and used.
+// Tests: tests/lsp/features_test.cpp
 #include <algorithm>
 #include <filesystem>
 #include <set>

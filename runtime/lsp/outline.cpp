@@ -1,4 +1,5 @@
 // The outline of a document: its symbols, and the ranges that can be folded.
+// Tests: tests/lsp/features_test.cpp, tests/lsp/large_text_test.cpp
 #include <fmt/format.h>
 #include <utility>
 

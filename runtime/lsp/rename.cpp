@@ -1,4 +1,5 @@
 // Renaming: replaces a name everywhere, and adds a `moved` for each tensor, or prefix of tensors, that has the name.
+// Tests: tests/lsp/features_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>

@@ -1,3 +1,4 @@
+// Tests: tests/lsp/features_test.cpp
 #include "runtime/lsp/scopes.h"
 
 #include <span>

@@ -1,4 +1,5 @@
 // Semantic tokens: the words of the lexer, coloured by the meaning of the names.
+// Tests: tests/lsp/features_test.cpp, tests/lsp/large_text_test.cpp
 #include <algorithm>
 #include <array>
 #include <set>

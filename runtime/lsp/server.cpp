@@ -2,6 +2,7 @@
 // exactly one answer: a Failure that its handler throws becomes an error response. Notifications about documents only
 // change texts; `rest` checks the changed texts and publishes their diagnostics. A request about a document calls
 // `rest` first, so that its answer is about the current text.
+// Tests: tests/lsp/hostile_test.cpp, tests/lsp/features_test.cpp
 #include "runtime/lsp/server.h"
 
 #include <map>

@@ -1,3 +1,4 @@
+// Tests: tests/lsp/features_test.cpp, tests/lsp/document_test.cpp
 #include "runtime/lsp/workspace.h"
 
 #include <algorithm>

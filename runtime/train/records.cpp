@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/extended_run_test.cpp
 #include "runtime/train/records.h"
 
 #include <algorithm>

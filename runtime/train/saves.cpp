@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/store_test.cpp, tests/runtime/runs/extended_run_test.cpp
 #include "runtime/train/saves.h"
 
 #include <fmt/format.h>

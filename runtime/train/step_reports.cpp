@@ -1,3 +1,4 @@
+// Tests: tests/cases/lines_of_a_run_test.cpp, tests/runtime/train/trainer_test.cpp
 #include "runtime/train/step_reports.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Expands blocks, which are macros, into the graph, and evaluates the statements of bodies.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <fmt/format.h>
 #include <utility>
 

@@ -1,4 +1,5 @@
 // Models: inputs, outputs, heads and the statements between them become a graph.
+// Tests: tests/lang/check_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <fmt/format.h>
 #include <utility>
 

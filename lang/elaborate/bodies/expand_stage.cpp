@@ -1,4 +1,5 @@
 // Evaluates pipelines: calls, `repeat`, `residual`, `fork` and `if` after an arrow.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"

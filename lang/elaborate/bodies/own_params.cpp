@@ -1,4 +1,5 @@
 // `param` and `state` statements: tensors that a block or model owns, and their initial values.
+// Tests: tests/lang/elaborate/bodies/pointwise_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

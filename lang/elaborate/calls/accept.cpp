@@ -1,4 +1,5 @@
 // Checks the value of an argument against the type of its parameter, and converts it.
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // Operators on tensors: appends the nodes of a call to the graph.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

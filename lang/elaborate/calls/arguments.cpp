@@ -1,4 +1,5 @@
 // The parts of a call that bind.cpp uses: the value of one argument, defaults, and the fixes for unknown arguments.
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,5 @@
 // Calls of operators: arguments become operands and attributes; reports calls that probably do not mean what they say.
+// Tests: tests/lang/check_test.cpp, tests/lang/first_words_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // Rewrites calls in the style of other frameworks as ours: `Conv2d(3, 64, kernel_size=3)` becomes `conv(64, k=3)`.
+// Tests: tests/lang/first_time_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,5 @@
 // Evaluates expressions: computes constants, and appends nodes for tensors.
+// Tests: tests/lang/check_test.cpp, tests/lang/elaborate/check_limits_test.cpp
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"

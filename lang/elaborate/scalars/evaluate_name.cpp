@@ -1,4 +1,5 @@
 // Evaluates names and fields: a binding, a constant of this file or of an imported one, N.
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/elaborate/trials/uncalled_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,6 @@
 // Makes fixes for text in the style of other frameworks that is not a call of an operator: nets that are not imported,
 // methods of tensors, lists of tensors, paths without quotes.
+// Tests: tests/lang/text/foreign_names_test.cpp, tests/lang/first_time_test.cpp
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>

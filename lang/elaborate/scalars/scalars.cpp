@@ -1,5 +1,6 @@
 // Arithmetic and functions inside a `pointwise` body append operations to the expression that is being built.
 // Operations on numbers alone are computed at once; a number becomes a constant when it meets a value of an element.
+// Tests: tests/lang/elaborate/bodies/pointwise_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

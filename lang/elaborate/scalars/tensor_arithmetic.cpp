@@ -1,4 +1,5 @@
 // `a + b` on tensors: finds the operator, and explains why two shapes do not match.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // Tensor types: the values of dimensions and the types of inputs (docs/reference/language.md, "Types and dimensions").
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// Tests: tests/lang/causes_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include "lang/elaborate/trials/check_types.h"
 
 #include <algorithm>

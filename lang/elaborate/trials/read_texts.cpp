@@ -1,3 +1,4 @@
+// Tests: tests/lsp/random_edits_test.cpp
 #include "lang/elaborate/trials/read_texts.h"
 
 #include <algorithm>

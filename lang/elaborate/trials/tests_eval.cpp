@@ -1,4 +1,5 @@
 // Runs `test` blocks: checks expectations on expanded models and blocks.
+// Tests: tests/lang/check_test.cpp, tests/lang/check_golden_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

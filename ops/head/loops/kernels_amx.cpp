@@ -1,5 +1,6 @@
 // Head loops for AMX. Matrix products use tiles of 16 x 16 sums, with 16 pairs of bf16 in a step. All other loops are
 // those of AVX512-BF16.
+// Tests: tests/ops/head/head_kernels_test.cpp
 #include <immintrin.h>
 
 #include "ops/head/loops/kernels.h"

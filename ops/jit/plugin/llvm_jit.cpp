@@ -1,4 +1,5 @@
 // xrun_jit.so: compiles loops with LLVM's code generator for x86 and links them into the process with ORC.
+// Tests: tests/ops/jit/element_loop_test.cpp
 #include <atomic>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Config/llvm-config.h>

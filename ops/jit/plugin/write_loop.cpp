@@ -2,6 +2,7 @@
 // on uniform inputs are written to the entry block (before_), all others to the loop (body_). The operations themselves
 // are those of ops/simd/lane_ops.h, called with lanes that write instructions instead of computing (IrLanes), so the
 // compiled loop does exactly the operations of the interpreter.
+// Tests: tests/ops/jit/element_loop_test.cpp, tests/ops/jit/exhaustive_test.cpp
 #include "ops/jit/plugin/write_loop.h"
 
 #include <cmath>

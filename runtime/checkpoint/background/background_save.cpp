@@ -4,6 +4,7 @@
 // there is memory for it, and otherwise write it. Files of heads with active classes have a RowCopies instead, which
 // copies only the rows that change. So a step waits for a copy in memory, and only if memory is short for the disk.
 // changes_during_save.cpp has the part that instructions call.
+// Tests: tests/runtime/checkpoint/store_test.cpp
 #include "runtime/checkpoint/background/background_save.h"
 
 #include <algorithm>

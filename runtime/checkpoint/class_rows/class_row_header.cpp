@@ -7,6 +7,7 @@
 //   section weight f8e4m3 64
 //   section scale f32 4
 //   digest ...
+// Tests: tests/runtime/checkpoint/class_rows/class_row_file_test.cpp
 #include "runtime/checkpoint/class_rows/class_row_header.h"
 
 #include <algorithm>

@@ -9,6 +9,7 @@
 //   sections          for each section the n old elements
 //   zeros up to a multiple of 8
 // The rows of each section are gathered together, so that a record is read and written front to back.
+// Tests: tests/runtime/checkpoint/class_rows/class_row_file_test.cpp
 #include "runtime/checkpoint/class_rows/undo_log.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // All ranks verify files, and report the damaged ones. The rank of each host that reads its copies then copies those
 // that it has into an unfinished directory, verifies them, and renames them into the step. The manifest is restored
 // last, when all files are intact, so a directory without a manifest stays incomplete until then.
+// Tests: tests/runtime/checkpoint/copies/second_copy_test.cpp
 #include "runtime/checkpoint/copies/restore.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 // directory is in use. If the file system has no locks, the directory is in use unless the process that the file names
 // is known to have ended. Otherwise unfinished saves of the previous holder are removed, and the file gets the name of
 // this process.
+// Tests: tests/runtime/checkpoint/tensors/checkpoint_test.cpp
 #include "runtime/checkpoint/files/lock.h"
 
 #include <algorithm>

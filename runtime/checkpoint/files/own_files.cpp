@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/foreign_files_test.cpp, tests/fault_injection/power_cuts_test.cpp
 #include "runtime/checkpoint/files/own_files.h"
 
 #include <algorithm>

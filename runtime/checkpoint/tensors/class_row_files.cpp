@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/mapped_runs_test.cpp
 #include "runtime/checkpoint/tensors/class_row_files.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/tensors/tensor_files_test.cpp
 #include "runtime/checkpoint/tensors/found_tensors.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/tensors/tensor_files_test.cpp, tests/runtime/cli/model/trained_model_test.cpp
 #include "runtime/checkpoint/tensors/mismatch.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/tensors/checkpoint_test.cpp
 #include "runtime/checkpoint/tensors/state_files.h"
 
 #include <algorithm>

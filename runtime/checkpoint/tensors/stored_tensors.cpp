@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/tensors/checkpoint_test.cpp, tests/runtime/runs/moved_names_test.cpp
 #include "runtime/checkpoint/tensors/stored_tensors.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // `xrun bench comm`: its flags, the ranks that a launcher has started, and the report.
+// Tests: tests/runtime/cli/commands/bench_test.cpp
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // `xrun check`: reports every mistake with its place and its fix, then the file's tests.
+// Tests: tests/runtime/cli/commands/command_test.cpp
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/completions_test.cpp
 #include <fmt/format.h>
 
 #include "runtime/cli/commands/completions.h"

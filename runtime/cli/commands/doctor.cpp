@@ -1,4 +1,5 @@
 // `xrun doctor`: reports what this machine offers and what is missing, one line each.
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/runtime/device/gpus_test.cpp
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>

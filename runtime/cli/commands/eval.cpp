@@ -1,4 +1,5 @@
 // `xrun eval`: evaluates a checkpoint on sources of the file.
+// Tests: tests/runtime/cli/commands/command_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

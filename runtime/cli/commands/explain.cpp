@@ -1,4 +1,5 @@
 // `xrun explain`: the page of a code, an operator, a setting or another word of the language.
+// Tests: tests/runtime/cli/commands/text_commands_test.cpp
 #include "lang/explain.h"
 
 #include <fmt/format.h>

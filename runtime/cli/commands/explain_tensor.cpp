@@ -1,6 +1,7 @@
 // Follows the operators from the tensor back to an input of the model, always along the first tensor that an operator
 // takes. Up to kMostLines operators get a line each. A longer way is shown by the parts of the model: consecutive
 // operators whose paths begin with the same names share a line.
+// Tests: tests/runtime/cli/commands/text_commands_test.cpp
 #include "runtime/cli/commands/explain_tensor.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // `xrun fix`: applies the sure fixes of diagnostics, round after round, until a check finds no more.
+// Tests: tests/runtime/cli/commands/text_commands_test.cpp
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

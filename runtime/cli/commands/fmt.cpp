@@ -1,4 +1,5 @@
 // `xrun fmt`: writes files in canonical layout, or reports the files that are not in it.
+// Tests: tests/runtime/cli/commands/text_commands_test.cpp
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

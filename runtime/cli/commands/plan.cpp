@@ -1,4 +1,5 @@
 // `xrun plan`: searches, verifies, prints and writes a plan.
+// Tests: tests/runtime/cli/commands/command_test.cpp
 #include <chrono>
 #include <filesystem>
 

@@ -1,4 +1,5 @@
 // `xrun predict`: names the classes of pictures or of rows of a source, or writes their embeddings.
+// Tests: tests/runtime/cli/commands/command_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 // `xrun show`: prints a model, a plan, a checkpoint, or the log or directory of a run. `--emit` prints an intermediate
 // result on the way from the text to the program.
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/cases/command_words_test.cpp
 #include <filesystem>
 
 #include "graph/base/utf8.h"

@@ -1,5 +1,6 @@
 // `xrun train`: executes a plan. Shows progress, evaluates and saves checkpoints during the run, and ends cleanly after
 // a signal.
+// Tests: tests/runtime/cli/commands/command_test.cpp
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

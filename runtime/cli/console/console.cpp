@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/runtime/cli/commands/foreign_text_test.cpp
 #include "runtime/cli/console/console.h"
 
 #include <algorithm>

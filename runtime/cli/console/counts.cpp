@@ -1,3 +1,4 @@
+// Tests: tests/cases/command_words_test.cpp
 #include "runtime/cli/console/counts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/completions_test.cpp
 #include "runtime/cli/console/flag_table.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/cases/command_words_test.cpp, tests/runtime/cli/commands/command_test.cpp
 #include "runtime/cli/console/usage.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/fault_injection/hung_ranks_test.cpp
 #include "runtime/cli/job/hang_watch.h"
 
 #include <algorithm>

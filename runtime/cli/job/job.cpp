@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cluster/launcher_test.cpp, tests/runtime/cluster/mpi_command_test.cpp
 #include "runtime/cli/job/job.h"
 
 #include <cstdio>

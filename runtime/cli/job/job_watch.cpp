@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cluster/mpi_command_test.cpp
 #include "runtime/cli/job/job_watch.h"
 
 #include <chrono>

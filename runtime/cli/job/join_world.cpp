@@ -1,3 +1,4 @@
+// Tests: tests/cases/launched_commands_test.cpp
 #include "runtime/cli/job/join_world.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cluster/launcher_test.cpp
 #include "runtime/cli/job/rank_facts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/runtime/data/data_models_test.cpp
 #include "runtime/cli/model/load.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/model/trained_model_test.cpp
 #include "runtime/cli/model/model_form.h"
 
 #include <algorithm>

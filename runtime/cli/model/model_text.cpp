@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/text_commands_test.cpp, tests/cases/other_tools_test.cpp
 #include "runtime/cli/model/model_text.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The files about classes that `eval` writes: counts of pairs of classes as CSV, misclassified samples as TSV.
+// Tests: tests/runtime/cli/predict/classification_test.cpp
 #include <filesystem>
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// Tests: tests/cases/outputs_test.cpp, tests/runtime/cli/commands/command_test.cpp
 #include "runtime/cli/predict/ranking.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // and clears them. A line of the log is written between an `erase` and the next `draw`, so that finished phases scroll
 // up and the bar stays last. Lines of the bar are cut to the width of the terminal, since a line that wraps would make
 // that number wrong.
+// Tests: tests/runtime/cli/progress/progress_test.cpp
 #include "runtime/cli/progress/bar_progress.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/runtime/cli/progress/run_log_test.cpp
 #include "runtime/cli/progress/json_progress.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/progress/progress_test.cpp
 #include "runtime/cli/progress/plain_progress.h"
 
 #include <cmath>

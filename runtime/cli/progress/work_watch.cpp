@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/progress/progress_test.cpp
 #include "runtime/cli/progress/work_watch.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Tests: tests/cases/command_words_test.cpp
 #include "runtime/cli/show/run_directory.h"
 
 #include <algorithm>

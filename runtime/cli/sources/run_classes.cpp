@@ -1,3 +1,4 @@
+// Tests: tests/cases/classes_test.cpp
 #include "runtime/cli/sources/run_classes.h"
 
 #include <algorithm>

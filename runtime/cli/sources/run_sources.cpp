@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/check_data_test.cpp
 #include "runtime/cli/sources/run_sources.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // MPI as a messenger: a separate shared module for each of Open MPI and MPICH, which the program loads only if their
 // launchers started it (docs/decisions/0022-mpi-is-a-module.md). No other file includes mpi.h.
+// Tests: tests/runtime/cluster/mpi_command_test.cpp
 #include <chrono>
 #include <climits>
 // Uses the C interface only: the C++ interface has casts that cause compiler warnings.

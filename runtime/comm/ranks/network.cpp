@@ -1,6 +1,7 @@
 // The loop of the thread: let the ends send their messages, complete sends, receive and deliver the messages that have
 // arrived, wake the ranks to which something was sent, and sleep if nothing has happened. It ends when `stop` was
 // called and all sends are complete; then the thread waits for the other ranks.
+// Tests: tests/runtime/comm/ranks/world_test.cpp, tests/runtime/comm/ranks/rank_communicator_test.cpp
 #include "runtime/comm/ranks/network.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cluster/hosts_test.cpp
 #include "runtime/comm/ranks/network_rate.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/comm/ranks/rank_communicator_test.cpp
 #include "runtime/comm/ranks/rank_broadcasts.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Each rank sends its port and its addresses to the others through `peers`, and connects to all ranks below its own.
 // Both sides of a connection send a Hello with a number that rank 0 has drawn for this run.
+// Tests: tests/runtime/comm/ranks/rank_watch_test.cpp
 #include "runtime/comm/ranks/rank_meeting.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/comm/ranks/rank_watch_test.cpp, tests/fault_injection/network_scripts_test.cpp
 #include "runtime/comm/ranks/tcp.h"
 
 #include <cerrno>

@@ -1,3 +1,4 @@
+// Tests: tests/fault_injection/network_scripts_test.cpp, tests/runtime/comm/ranks/rank_watch_test.cpp
 #include "runtime/comm/ranks/watch_rules.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/partial_labels_test.cpp
 #include "runtime/data/augment/ignore.h"
 
 #include <algorithm>

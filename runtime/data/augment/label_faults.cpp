@@ -1,3 +1,4 @@
+// Tests: tests/cases/tables_test.cpp, tests/cases/labels_out_of_range_test.cpp
 #include "runtime/data/augment/label_faults.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/loader_test.cpp
 #include "runtime/data/order/row_tasks.h"
 
 #include <algorithm>

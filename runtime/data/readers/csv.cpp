@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/readers/csv.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/readers/glyphs_test.cpp
 #include "runtime/data/readers/fonts.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/readers/folder_test.cpp
 #include "runtime/data/readers/glob.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/readers/reader_test.cpp, tests/runtime/formats/idx_test.cpp
 #include "runtime/data/readers/idx.h"
 
 #include <algorithm>

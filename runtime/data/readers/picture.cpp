@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/augment/transform_test.cpp, tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/readers/picture.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/compressed_gradients_test.cpp
 #include "runtime/device/cpu/compress_runner.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/device/cpu/stage_runner_test.cpp
 #include "runtime/device/cpu/cpu_backend.h"
 
 #include <algorithm>

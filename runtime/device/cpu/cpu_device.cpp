@@ -1,3 +1,4 @@
+// Tests: tests/runtime/executor/executor_test.cpp
 #include "runtime/device/cpu/cpu_device.h"
 
 #define TBB_PREVIEW_GLOBAL_CONTROL 1

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/active_plans_test.cpp, tests/runtime/runs/determinism_test.cpp
 #include "runtime/device/cpu/head_runner.h"
 
 #include <algorithm>

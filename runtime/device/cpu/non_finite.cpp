@@ -1,3 +1,4 @@
+// Tests: tests/cases/advice_for_values_that_are_not_finite_test.cpp
 #include "runtime/device/cpu/non_finite.h"
 
 #include <algorithm>

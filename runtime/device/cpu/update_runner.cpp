@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/update_test.cpp, tests/runtime/runs/own_updates_test.cpp
 #include "runtime/device/cpu/update_runner.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/trainer_test.cpp
 #include "runtime/train/evaluation/best_classes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/trainer_test.cpp
 #include "runtime/train/evaluation/inference.h"
 
 #include <algorithm>

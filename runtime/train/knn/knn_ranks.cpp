@@ -1,3 +1,4 @@
+// Tests: tests/runtime/runs/rank_graphs_test.cpp
 #include "runtime/train/knn/knn_ranks.h"
 
 #include <algorithm>

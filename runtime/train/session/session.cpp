@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/trainer_test.cpp, tests/runtime/device/cpu/kernels_test.cpp
 #include "runtime/train/session/session.h"
 
 #include <algorithm>

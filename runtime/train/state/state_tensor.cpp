@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/state/train_state_test.cpp
 #include "runtime/train/state/state_tensor.h"
 
 #include <algorithm>
