@@ -15,6 +15,7 @@
 #include "planner/search/class_fit.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/job/job.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/sources/open_headers.h"
 #include "runtime/cli/sources/run_sources.h"

@@ -7,6 +7,7 @@
 #include "planner/program/head_plan.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/predict/class_lines.h"

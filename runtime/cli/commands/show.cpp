@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/checkpoint/tensors/describe.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/show/log_report.h"
 #include "runtime/cli/show/run_directory.h"

@@ -14,6 +14,8 @@
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/job/job.h"
 #include "runtime/cli/job/job_watch.h"
+#include "runtime/cli/model/plan_flags.h"
+#include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/stored_norm_rows.h"
 #include "runtime/cli/model/trained_model.h"

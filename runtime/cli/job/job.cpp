@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/job/job_watch.h"
 #include "runtime/cli/job/join_world.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/comm/ranks/network_rate.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 

@@ -15,6 +15,7 @@
 #include "runtime/cli/model/planned.h"
 #include "runtime/comm/ranks/rank_watch.h"
 #include "runtime/comm/ranks/world.h"
+#include "runtime/train/session/session.h"
 
 namespace xrun::cli {
 

@@ -5,6 +5,7 @@
 
 #include "runtime/checkpoint/tensors/mismatch.h"
 #include "runtime/cli/model/model_form.h"
+#include "runtime/cli/model/plan_flags.h"
 
 namespace xrun::cli {
 namespace {
