@@ -2,23 +2,19 @@
 // a signal.
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fmt/format.h>
 #include <memory>
 
 #include "planner/cost/graph_builds.h"
-#include "planner/program/rows_on_disk.h"
 #include "planner/program/run_memory.h"
-#include "runtime/checkpoint/class_rows/class_row_space.h"
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/commands/train_checkpoints.h"
 #include "runtime/cli/job/job.h"
 #include "runtime/cli/job/job_watch.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/stored_norm_rows.h"
-#include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/progress/progress.h"
 #include "runtime/cli/progress/run_log.h"
 #include "runtime/cli/sources/run_classes.h"
@@ -28,10 +24,8 @@
 #include "runtime/cluster/sleeping_launcher.h"
 #include "runtime/cluster/stop_signals.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/device/libraries.h"
 #include "runtime/train/clock/large_batch.h"
 #include "runtime/train/clock/rate.h"
-#include "runtime/train/clock/run_clock.h"
 #include "runtime/train/knn/knn_graphs.h"
 #include "runtime/train/trainer.h"
 
@@ -46,74 +40,12 @@ void leave_stuck(const std::string& source) {
   std::_Exit(exit_code(ErrorKind::kInterrupted));
 }
 
-std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {
-  const std::filesystem::path base = options.directory.empty() ? "." : options.directory;
-  return (base / (train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir))
-      .lexically_normal()
-      .string();
-}
-
-// Checks that the disk of the checkpoint directory has space for the class rows that are kept in files.
-Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples) {
-  std::vector<runtime::RowsRoom> needed;
-  for (const planner::RowsOnDisk& one :
-       planner::rows_on_disk(planned.prepared.training, planned.plan.training, samples)) {
-    needed.push_back({.head = one.head, .rows = one.rows, .undo = one.undo});
-  }
-  return runtime::check_room(directory, needed);
-}
-
-// For a batch that grows, a function that returns the number of samples after a number of steps; otherwise null.
-std::function<int64_t(int64_t steps)> samples_after(const TrainSpec& train, int64_t samples) {
-  if (!train.growth) {
-    return nullptr;
-  }
-  return [clock = runtime::RunClock(train, samples)](int64_t steps) { return clock.samples_after(steps); };
-}
-
 struct Run {
   PlannedModel planned;
   std::unique_ptr<runtime::BatchSource> batches;
   std::vector<std::unique_ptr<runtime::RowSource>> eval;
   std::unique_ptr<runtime::CheckpointStore> checkpoints;
 };
-
-// The options of the run's checkpoints. REQUIRES: `options` and `job` outlive the store.
-//   samples  number of samples of the training source
-runtime::CheckpointOptions store_options(const PlannedModel& planned, const GlobalOptions& options,
-                                         const TrainArgs& args, const Job& job, int64_t samples) {
-  const TrainSpec& train = planned.prepared.training.train;
-  const RunSpec& run = planned.model.file.run;
-  const auto file = std::make_shared<const lang::CheckedFile>(planned.model.file);
-  return {.directory = checkpoint_directory(options, train),
-          .keep = train.checkpoint_keep,
-          .resume = args.resume,
-          .overwrite = args.overwrite,
-          .on_aside =
-              [&options](const std::string& from, const std::string& to) {
-                Console(options).note(fmt::format("note: the run that was in {} is now in {}\n", from, to));
-              },
-          .math_digest = planned.prepared.training.math_digest,
-          .compare = [file](const runtime::CheckpointInfo& info) { return difference_from(info, *file); },
-          .extend = args.extend,
-          .isa = planned.plan.isa,
-          .deterministic = train.deterministic,
-          .seed = train.seed,
-          .classes = {},
-          .moved_classes = planned.prepared.training.data.moved_classes,
-          .version = XRUN_VERSION,
-          .epoch_samples = samples,
-          .batch = train.batch,
-          .samples_after = samples_after(train, samples),
-          .libraries = runtime::library_versions(),
-          .model = text_of(planned),
-          .moved = run.moved,
-          .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
-          .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
-          .copy = run.copy,
-          .rank_hosts = job.options.rank_nodes,
-          .peers = job.world.get()};
-}
 
 Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const TrainArgs& args,
                      runtime::EventSink& events, const Job& job) {
@@ -212,11 +144,6 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
   return std::make_unique<Watched<LoggedProgress>>(
       hangs, make_progress(job.options.progress, console),
       LogOptions{.directory = directory, .tensorboard = train.log_tensorboard, .prometheus = train.log_prometheus});
-}
-
-// The flags of this start that a command must not repeat if it is to continue from what this run has saved.
-std::string flags_of_one_start(const TrainArgs& args) {
-  return args.resume == "auto" ? "" : "--resume " + args.resume + (args.overwrite ? " --overwrite" : "");
 }
 
 template <typename T>
