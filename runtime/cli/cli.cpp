@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -20,12 +21,11 @@
 #include "runtime/cli/commands/completions.h"
 #include "runtime/cli/commands/man_pages.h"
 #include "runtime/cli/commands/new.h"
-#include "runtime/cli/console/console.h"
 #include "runtime/cli/console/counts.h"
 #include "runtime/cli/console/flag_table.h"
 #include "runtime/cli/console/usage.h"
-#include "runtime/cli/job/join_world.h"
 #include "runtime/cli/job/restarts.h"
+#include "runtime/cli/job/run_command.h"
 
 namespace xrun::cli {
 namespace {
@@ -54,7 +54,7 @@ struct CommandLine {
   CompletionsArgs completions;
   ManArgs man;
   std::vector<std::unique_ptr<Benchmark>> benchmarks;
-  std::function<int()> action;
+  std::function<Outcome<int>()> action;
 };
 
 constexpr const char* kCommon = "Flags of every command";
@@ -96,7 +96,7 @@ std::string common_help(const CLI::App& app) {
 }
 
 CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name, const std::string& about,
-                      std::function<int()> action) {
+                      std::function<Outcome<int>()> action) {
   CLI::App* command = app.add_subcommand(name, about);
   command->fallthrough();
   command->option_defaults()->group("Options");
@@ -117,10 +117,9 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
   return command;
 }
 
-// Sorts the words of [FILE] CKPT [IMAGES...]: if the first word is a checkpoint, there is no FILE. Returns 0 or the
-// exit code.
-int find_checkpoint(const std::string& command, std::string& file, std::string& checkpoint,
-                    std::vector<std::string>* images) {
+// Sorts the words of [FILE] CKPT [IMAGES...]: if the first word is a checkpoint, there is no FILE.
+Outcome<void> find_checkpoint(const std::string& command, std::string& file, std::string& checkpoint,
+                              std::vector<std::string>* images) {
   if (runtime::is_checkpoint(file)) {
     if (images != nullptr && !checkpoint.empty()) {
       images->insert(images->begin(), checkpoint);
@@ -133,7 +132,7 @@ int find_checkpoint(const std::string& command, std::string& file, std::string& 
     return usage_fault("`xrun " + command + "` needs a checkpoint: `" + file + "` is not one, and no other is named",
                        "name a step directory, its parent, or `latest` in it: xrun " + command + " ckpt/NAME");
   }
-  return 0;
+  return {};
 }
 
 void add_commands(CLI::App& app, CommandLine& line) {
@@ -204,7 +203,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
   show->add_flag("--explicit", line.show.write_defaults, "the model file with every default written out");
 
-  CLI::App* train = add_command(app, line, "train", "execute a plan", [&line] {
+  CLI::App* train = add_command(app, line, "train", "execute a plan", [&line]() -> Outcome<int> {
     if (line.restarts.restarts >= 0) {
       return run_restarts(line.global, line.restarts, line.train.file);
     }
@@ -243,9 +242,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
-  CLI::App* eval = add_command(app, line, "eval", "measure a checkpoint", [&line] {
-    const int fault = find_checkpoint("eval", line.eval.file, line.eval.checkpoint, nullptr);
-    return fault != 0 ? fault : run_eval(line.global, line.eval);
+  CLI::App* eval = add_command(app, line, "eval", "measure a checkpoint", [&line]() -> Outcome<int> {
+    XRUN_TRY(find_checkpoint("eval", line.eval.file, line.eval.checkpoint, nullptr));
+    return run_eval(line.global, line.eval);
   });
   eval->add_option("file", line.eval.file, "model file; without one: the model that the checkpoint holds")
       ->required()
@@ -259,9 +258,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
   eval->add_option("--wrong", line.eval.wrong, "write the list of misclassified samples to DIR/wrong.tsv")
       ->type_name("DIR");
 
-  CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures", [&line] {
-    const int fault = find_checkpoint("predict", line.predict.file, line.predict.checkpoint, &line.predict.images);
-    return fault != 0 ? fault : run_predict(line.global, line.predict);
+  CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures", [&line]() -> Outcome<int> {
+    XRUN_TRY(find_checkpoint("predict", line.predict.file, line.predict.checkpoint, &line.predict.images));
+    return run_predict(line.global, line.predict);
   });
   predict->add_option("file", line.predict.file, "model file; without one: the model that the checkpoint holds")
       ->required()
@@ -299,7 +298,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 
   CLI::App* man = add_command(app, line, "man", "print a page of the manual, to be read by `man -l -`",
-                              [&] { return run_man(line.global, read_commands(app), line.man); });
+                              [&] { return run_man(read_commands(app), line.man); });
   man->add_option("command", line.man.words, "the command (default: xrun itself)")->type_name("[COMMAND...]");
   man->add_option("--write", line.man.directory, "write all pages into this directory instead")->type_name("DIR");
 }
@@ -326,9 +325,8 @@ std::string idle_flag(const CLI::App& app, const Words& words) {
   return "";
 }
 
-// Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot check. Returns 0 or the
-// exit code.
-int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
+// Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot check.
+Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   const auto as_given = [&](const std::string& flag, const std::string& value) {
     const std::string variable = words.variable(*app.get_option(flag));
     return variable.empty() ? "`" + flag + " " + value + "`" : "`" + variable + "` in the environment";
@@ -355,7 +353,7 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
                        "ask for text or for JSON: --format json");
   }
   if (line.devices.empty()) {
-    return 0;
+    return {};
   }
   if (line.devices.rfind("cuda", 0) == 0) {
     return usage_fault(as_given("--devices", line.devices) + ": GPUs are not yet supported by this build",
@@ -367,7 +365,7 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
                        "give a number of CPU devices: --devices 2");
   }
   line.global.devices = static_cast<int>(count);
-  return 0;
+  return {};
 }
 
 // Runs the command. If a launcher started several processes, only one of them runs it, except for commands whose
@@ -376,10 +374,27 @@ int run_action(const CommandLine& line, const CLI::App& app, const std::vector<s
   const std::string command = app.get_subcommands()[0]->get_name();
   for (const std::string_view for_all : {"train", "plan", "bench", "doctor", "lsp"}) {
     if (command == for_all) {
-      return line.action();
+      return finish(line.action(), line.global);
     }
   }
   return run_once(line.global, command, words, line.action);
+}
+
+// Reads the command line. Returns the exit code if nothing is left to do, as after --help; otherwise nullopt.
+Outcome<std::optional<int>> parse(CLI::App& app, CommandLine& line, const Words& words, int argc,
+                                  const char* const* argv) {
+  XRUN_TRY(check_command(app, words));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help or --version
+    return std::optional(app.exit(e));
+  } catch (const CLI::ParseError& e) {
+    return parse_fault(app, words, e);
+  }
+  XRUN_TRY(finish_globals(line, app, words));
+  XRUN_ASSIGN(const auto compiler, ops::choose_jit());
+  ops::use_jit(compiler);
+  return std::optional<int>();
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -394,28 +409,13 @@ int parse_and_run(int argc, const char* const* argv) {
   name_variables(app);
   check_values(app);
   const Words words(own, argv);
-  if (const int fault = find_unknown_command(app, words); fault != 0) {
-    return fault;
+  const Outcome<std::optional<int>> parsed = parse(app, line, words, own, argv);
+  if (!parsed.ok()) {
+    return finish(parsed.error(), line.global);
   }
-  try {
-    app.parse(own, argv);
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForAllHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForVersion& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    return parse_fault(app, words, e);
+  if (*parsed) {
+    return **parsed;
   }
-  if (const int fault = finish_globals(line, app, words); fault != 0) {
-    return fault;
-  }
-  const auto compiled = ops::choose_jit();
-  if (!compiled.ok()) {
-    return Console(line.global).fail(compiled.error());
-  }
-  ops::use_jit(*compiled);
   if (line.global.format == "text" && !line.global.quiet) {
     warn_of_variables(app);
   }

@@ -34,82 +34,52 @@ std::string about_plan(const planner::Plan& plan) {
          " instructions a step, chosen among " + std::to_string(plan.alternatives.size() + 1);
 }
 
-// Loads and prepares a model without planning it. Returns nullopt after an error, which has been printed.
-std::optional<PlannedModel> read_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                       bool needs_training, int& exit, Phase& phase,
-                                       const lang::Texts* texts = nullptr) {
-  if (const Status known = check_working_directory(path); !known.ok()) {
-    exit = console.fail(known.error());
-    return std::nullopt;
-  }
-  auto model = load_model(path, options, console, false, exit, texts);
-  if (!model) {
-    return std::nullopt;
-  }
-  phase.done("read", about_files(*model));
-  exit = refuse_unfinished(*model, console, needs_training);
-  if (exit != 0) {
-    return std::nullopt;
-  }
-  for (SourceDigest& source : model->file.module.sources) {
+// Loads and prepares a model without planning it.
+Outcome<PlannedModel> read_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                 bool needs_training, Phase& phase, const lang::Texts* texts = nullptr) {
+  XRUN_TRY(check_working_directory(path));
+  XRUN_ASSIGN(LoadedModel model, load_model(path, options, console, false, texts));
+  phase.done("read", about_files(model));
+  XRUN_TRY(check_complete(model, needs_training));
+  for (SourceDigest& source : model.file.module.sources) {
     source.path = source_path(source.path);
   }
-  auto prepared = prepare_model(model->file.module, options, console);
-  if (!prepared.ok()) {
-    exit = console.fail(prepared.error(), model->sources);
-    return std::nullopt;
-  }
-  phase.done("prepared", about_module(*prepared));
-  return PlannedModel{.model = std::move(*model), .prepared = std::move(prepared).value(), .plan = {}};
+  XRUN_ASSIGN(PreparedModel prepared, with_sources(prepare_model(model.file.module, options, console), model.sources));
+  phase.done("prepared", about_module(prepared));
+  return PlannedModel{.model = std::move(model), .prepared = std::move(prepared), .plan = {}};
 }
 
 // Makes the module of a loaded plan, and checks that the plan still fits that module.
-std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& path, const GlobalOptions& given,
-                                        const Console& console, int& exit, Phase& phase) {
+Outcome<PlannedModel> with_module(planner::Plan plan, const std::string& path, const GlobalOptions& given,
+                                  const Console& console, Phase& phase) {
   std::string file;
   const GlobalOptions options = with_plan_options(given, plan.options, file);
   if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
-    exit = console.fail(content_error("XG0625", {"`{}` was made from `{}`, which does not exist", path, file},
-                                      "restore the model, or make the plan again from the model's new path"));
-    return std::nullopt;
+    return content_error("XG0625", {"`{}` was made from `{}`, which does not exist", path, file},
+                         "restore the model, or make the plan again from the model's new path");
   }
-  auto planned = read_model(shown_path(file), options, console, true, exit, phase);
-  if (!planned) {
-    return std::nullopt;
-  }
-  const PreparedModel& prepared = planned->prepared;
-  const Status fresh =
-      planner::check_fresh(plan, prepared.training, prepared.training_facts, prepared.machine, &prepared.inference);
-  if (!fresh.ok()) {
-    exit = console.fail(fresh.error(), planned->model.sources);
-    return std::nullopt;
-  }
+  XRUN_ASSIGN(PlannedModel planned, read_model(shown_path(file), options, console, true, phase));
+  const PreparedModel& prepared = planned.prepared;
+  const SourceMap& sources = planned.model.sources;
+  XRUN_TRY(with_sources(
+      planner::check_fresh(plan, prepared.training, prepared.training_facts, prepared.machine, &prepared.inference),
+      sources));
   phase.done("checked", "the plan matches its sources and this machine");
-  planned->plan = std::move(plan);
-  if (const Status complete = planner::complete_plan(planned->plan, prepared.training, prepared.training_facts);
-      !complete.ok()) {
-    exit = console.fail(complete.error(), planned->model.sources);
-    return std::nullopt;
-  }
+  planned.plan = std::move(plan);
+  XRUN_TRY(with_sources(planner::complete_plan(planned.plan, prepared.training, prepared.training_facts), sources));
   return planned;
 }
 
-std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console,
-                                         int& exit) {
+Outcome<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console) {
   if (const std::string flag = deciding_flag(given); !flag.empty()) {
-    exit = console.fail(usage_error(
+    return usage_error(
         "XG0620", "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
-        "give the model file, or plan again with " + flag));
-    return std::nullopt;
+        "give the model file, or plan again with " + flag);
   }
   Phase phase(console);
-  auto plan = planner::load_plan(path);
-  if (!plan.ok()) {
-    exit = console.fail(plan.error());
-    return std::nullopt;
-  }
-  phase.done("plan", about_plan(*plan));
-  return with_module(std::move(plan).value(), path, given, console, exit, phase);
+  XRUN_ASSIGN(planner::Plan plan, planner::load_plan(path));
+  phase.done("plan", about_plan(plan));
+  return with_module(std::move(plan), path, given, console, phase);
 }
 
 // Collects the facts about other row blocks that the planner proposes. Their times come from formulas, since measuring
@@ -127,24 +97,16 @@ Result<planner::Plan> search(const PreparedModel& prepared, const Console& conso
       {.facts_of = facts_of(prepared), .progress = [&](std::string what) { watch.set(std::move(what)); }});
 }
 
-std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOptions& options, const Console& console,
-                                         bool needs_training, int& exit, const lang::Texts* texts) {
+Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions& options, const Console& console,
+                                   bool needs_training, const lang::Texts* texts) {
   Phase phase(console);
-  auto planned = read_model(path, options, console, needs_training, exit, phase, texts);
-  if (!planned) {
-    return std::nullopt;
-  }
-  const PreparedModel& prepared = planned->prepared;
-  auto plan = search(prepared, console);
-  if (!plan.ok()) {
-    exit = console.fail(plan.error(), planned->model.sources);
-    return std::nullopt;
-  }
+  XRUN_ASSIGN(PlannedModel planned, read_model(path, options, console, needs_training, phase, texts));
+  XRUN_ASSIGN(planner::Plan plan, with_sources(search(planned.prepared, console), planned.model.sources));
   // Stores the flags and settings that made the plan in the plan.
-  plan->options = plan_options(path, options);
-  plan->sources = planned->model.file.module.sources;
-  phase.done("planned", about_plan(*plan));
-  planned->plan = std::move(plan).value();
+  plan.options = plan_options(path, options);
+  plan.sources = planned.model.file.module.sources;
+  phase.done("planned", about_plan(plan));
+  planned.plan = std::move(plan);
   return planned;
 }
 
@@ -158,32 +120,26 @@ int PlannedModel::workers() const {
   return sum;
 }
 
-std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool needs_training, int& exit) {
-  return is_plan_file(path) ? load_planned(path, options, console, exit)
-                            : make_planned(path, options, console, needs_training, exit, nullptr);
+Outcome<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
+                                bool needs_training) {
+  return is_plan_file(path) ? load_planned(path, options, console)
+                            : make_planned(path, options, console, needs_training, nullptr);
 }
 
-std::optional<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options,
-                                          const Console& console, int& exit) {
+Outcome<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options, const Console& console) {
   Phase phase(console);
-  auto plan = planner::load_plan_bytes(std::as_bytes(std::span(bytes)), "the plan of rank 0");
-  if (!plan.ok()) {
-    exit = console.fail(plan.error());
-    return std::nullopt;
-  }
-  return with_module(std::move(plan).value(), "the plan of rank 0", options, console, exit, phase);
+  XRUN_ASSIGN(planner::Plan plan, planner::load_plan_bytes(std::as_bytes(std::span(bytes)), "the plan of rank 0"));
+  return with_module(std::move(plan), "the plan of rank 0", options, console, phase);
 }
 
-std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
-                                       int& exit) {
+Outcome<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console) {
   Phase phase(console);
-  return read_model(path, options, console, true, exit, phase);
+  return read_model(path, options, console, true, phase);
 }
 
-std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
-                                       const Console& console, int& exit) {
-  return make_planned(path, options, console, true, exit, &texts);
+Outcome<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
+                                 const Console& console) {
+  return make_planned(path, options, console, true, &texts);
 }
 
 Status explain_choices(PlannedModel& planned) {

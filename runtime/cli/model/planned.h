@@ -1,7 +1,6 @@
 // Makes a plan, with everything else that a session needs, from FILE or PLAN on the command line.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "planner/program/plan.h"
@@ -20,23 +19,21 @@ struct PlannedModel {
 };
 
 // Returns the plan of a model (FILE) or of a plan file (PLAN). A model is loaded, prepared and planned. For a plan
-// file, the module is made again from the sources, and the plan is rejected if anything has changed (XG06xx). After an
-// error, which it prints, it returns nullopt and sets `exit` to the exit code.
-std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool needs_training, int& exit);
+// file, the module is made again from the sources, and the plan is rejected if anything has changed (XG06xx). Warnings
+// are printed.
+Outcome<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
+                                bool needs_training);
 
 // Does the work of plan_from on ranks other than 0: loads rank 0's plan from the bytes of a plan file
 // (planner/plan_file.h), and makes its module again from the sources that this rank sees.
-std::optional<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options,
-                                          const Console& console, int& exit);
+Outcome<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options, const Console& console);
 
 // Loads and prepares FILE without planning.
-std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
-                                       int& exit);
+Outcome<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console);
 
 // Does the work of plan_from for files in memory; `texts` holds their contents by path.
-std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
-                                       const Console& console, int& exit);
+Outcome<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
+                                 const Console& console);
 
 // Adds two things to the plan for commands that print them (planner/planner.h): a row block that would use idle
 // devices, and the costs of other choices for a large head.
