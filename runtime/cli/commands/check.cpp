@@ -79,10 +79,10 @@ int log_file(const std::string& path, const GlobalOptions& options, bool strict,
 }
 
 // Prints one document about all files to stdout, for `--format sarif`.
-int check_to_sarif(const GlobalOptions& options, const CheckArgs& args, const Console& console) {
+Outcome<int> check_to_sarif(const GlobalOptions& options, const CheckArgs& args, const Console& console) {
   if (args.data) {
-    return console.fail(usage_error("XG0906", "SARIF output cannot describe faults of the data",
-                                    "leave `--data` out, or ask for JSON: --format json"));
+    return usage_error("XG0906", "SARIF output cannot describe faults of the data",
+                       "leave `--data` out, or ask for JSON: --format json");
   }
   SarifLog log;
   int worst = 0;
@@ -93,34 +93,32 @@ int check_to_sarif(const GlobalOptions& options, const CheckArgs& args, const Co
   return worst;
 }
 
+// Checks one file and prints its summary. Returns the exit code of the faults of its data.
+Outcome<int> check_file(const std::string& path, const GlobalOptions& options, const CheckArgs& args,
+                        const Console& console) {
+  XRUN_ASSIGN(const LoadedModel model, load_model(path, options, console, args.strict));
+  // These parts are reported only if the file has no mistakes. With --strict they are errors.
+  Diagnostics later = unfinished_parts(model, args.strict ? Severity::kError : Severity::kWarning);
+  if (later.has_errors()) {
+    return Failure(std::move(later), model.sources);
+  }
+  const size_t parts = later.all().size();
+  console.out(console.json() ? summary_json(model, parts) : summary(model, parts));
+  console.report(later, model.sources);
+  return args.data ? check_data(model, console) : 0;
+}
+
 }  // namespace
 
-int run_check(const GlobalOptions& options, const CheckArgs& args) {
+Outcome<int> run_check(const GlobalOptions& options, const CheckArgs& args) {
   const Console console(options);
   if (options.format == "sarif") {
     return check_to_sarif(options, args, console);
   }
   int worst = 0;
   for (const std::string& file : args.files) {
-    int exit = 0;
-    const auto model = load_model(file, options, console, args.strict, exit);
-    worst = std::max(worst, exit);
-    if (!model) {
-      continue;
-    }
-    // These parts are reported only if the file has no mistakes. With --strict they are errors.
-    const Diagnostics later = unfinished_parts(*model, args.strict ? Severity::kError : Severity::kWarning);
-    if (later.has_errors()) {
-      console.report(later, model->sources);
-      worst = std::max(worst, exit_code(ErrorKind::kContent));
-      continue;
-    }
-    const size_t parts = later.all().size();
-    console.out(console.json() ? summary_json(*model, parts) : summary(*model, parts));
-    console.report(later, model->sources);
-    if (args.data) {
-      worst = std::max(worst, check_data(*model, console));
-    }
+    const Outcome<int> checked = check_file(file, options, args, console);
+    worst = std::max(worst, checked.ok() ? *checked : console.fail(checked.error()));
   }
   return worst;
 }

@@ -129,7 +129,7 @@ int check_data(const LoadedModel& model, const Console& console) {
   const Module& module = model.file.module;
   int exit = 0;
   if (const Status init = check_init(model.file); !init.ok()) {
-    exit = console.fail(init.error(), model.sources);
+    exit = console.fail(Failure(init.error(), model.sources));
   }
   // `train` comes first, since other sources are compared with its classes.
   std::vector<const SourceSpec*> sources;
@@ -140,12 +140,12 @@ int check_data(const LoadedModel& model, const Console& console) {
   for (const SourceSpec* source : sources) {
     const auto found = look_into(module, *source, trained);
     if (!found.ok()) {
-      const int code = console.fail(found.error(), model.sources);
+      const int code = console.fail(Failure(found.error(), model.sources));
       exit = exit == 0 ? code : exit;
       continue;
     }
     for (const Error& fault : found->broken) {
-      exit = std::max(exit, console.fail(fault, model.sources));
+      exit = std::max(exit, console.fail(Failure(fault, model.sources)));
     }
     console.report(as_warnings(found->warnings), model.sources);
     console.out(line_of(*source, *found, console.json()));

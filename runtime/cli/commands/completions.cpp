@@ -12,7 +12,7 @@ std::string shell_quoted(const std::string& text) {
   return word + "'";
 }
 
-int run_completions(const CommandTable& table, const CompletionsArgs& args) {
+Outcome<int> run_completions(const CommandTable& table, const CompletionsArgs& args) {
   const std::string text = args.shell == "bash"  ? bash_completions(table)
                            : args.shell == "zsh" ? zsh_completions(table)
                                                  : fish_completions(table);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/cli/console/flag_table.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -16,8 +17,8 @@ std::string bash_completions(const CommandTable& table);
 std::string zsh_completions(const CommandTable& table);
 std::string fish_completions(const CommandTable& table);
 
-// Prints the script and gives the exit code.
-int run_completions(const CommandTable& table, const CompletionsArgs& args);
+// Prints the script.
+Outcome<int> run_completions(const CommandTable& table, const CompletionsArgs& args);
 
 // `text` as one word of a shell, in single quotes.
 std::string shell_quoted(const std::string& text);

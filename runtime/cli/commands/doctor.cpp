@@ -102,22 +102,19 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
 
 }  // namespace
 
-int run_doctor(const GlobalOptions& options) {
+Outcome<int> run_doctor(const GlobalOptions& options) {
   const Console console(options);
-  const auto isa = ops::choose_isa();
-  if (!isa.ok()) {
-    return console.fail(isa.error());
-  }
+  XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
   const runtime::Host host = runtime::detect_host();
   if (console.json()) {
-    console.out(report_json(host, *isa));
+    console.out(report_json(host, isa));
     return 0;
   }
   std::string out = row("cpu", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores"));
   if (const auto nodes = cores_by_node(); nodes.size() > 1) {
     out += row("nodes", describe_nodes(nodes));
   }
-  out += row("isa", describe_isa(*isa));
+  out += row("isa", describe_isa(isa));
   out += row("cache", fmt::format("L2 {} a core, L3 {}", format_bytes(host.l2_cache), format_bytes(host.l3_cache)));
   out +=
       row("memory", fmt::format("{} in all, {} free", format_bytes(host.memory_total), format_bytes(host.memory_free)));

@@ -8,6 +8,7 @@
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/predict/classification.h"
@@ -153,24 +154,18 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
 
 }  // namespace
 
-int run_eval(const GlobalOptions& options, const EvalArgs& args) {
+Outcome<int> run_eval(const GlobalOptions& options, const EvalArgs& args) {
   const Console console(options);
-  int exit = 0;
   const auto info = runtime::open_checkpoint(args.checkpoint);
-  const auto planned = plan_for(info, args.file, options, console, exit);
-  if (!planned) {
-    return exit;
-  }
+  XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, options, console));
   const auto progress = make_progress(options.progress, console);
-  const auto measured = measure(*planned, args, info, *progress);
+  auto result = measure(planned, args, info, *progress);
   progress->on(runtime::WorkEvent{});
-  if (!measured.ok()) {
-    return console.fail(measured.error(), planned->model.sources);
-  }
-  for (const auto& [source, broken] : measured->evaluation.broken) {
+  XRUN_ASSIGN(const Measurement measured, with_sources(std::move(result), planned.model.sources));
+  for (const auto& [source, broken] : measured.evaluation.broken) {
     report_broken(broken, console);
   }
-  console.out(console.json() ? json_of(*measured, args) : text_of(*measured, args));
+  console.out(console.json() ? json_of(measured, args) : text_of(measured, args));
   return 0;
 }
 

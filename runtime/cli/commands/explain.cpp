@@ -76,7 +76,7 @@ class Command {
   Command(const GlobalOptions& options, const ExplainArgs& args, const Console& console)
       : options_(options), args_(args), console_(console), topics_(lang::all_topics(ops::registry())) {}
 
-  int list() const {
+  void list() const {
     std::string heading;
     for (const CodePage& code : args_.unavailable ? std::vector<CodePage>{} : code_pages()) {
       row("code", std::string(code.code), std::string(code.title), true, heading);
@@ -86,10 +86,9 @@ class Command {
         row(topic.kind, topic.name, topic.title, topic.is_available, heading);
       }
     }
-    return 0;
   }
 
-  int explain(const std::string& name) const {
+  Outcome<void> explain(const std::string& name) const {
     if (const size_t colon = name.rfind(':'); colon != std::string::npos) {
       return tensor(name.substr(0, colon), name.substr(colon + 1));
     }
@@ -102,7 +101,7 @@ class Command {
                                                 {"wrong", code->wrong},
                                                 {"right", code->right}}))
                       : console_.out(page_of(*code, width()));
-      return 0;
+      return {};
     }
     std::vector<lang::Topic> found = lang::find_topics(name, topics_);
     if (const OpDef* op = found.empty() ? lang::foreign_op(ops::registry(), name) : nullptr) {
@@ -120,7 +119,7 @@ class Command {
         console_.out((&topic == found.data() ? "" : "\n") + topic.kind + " " + topic.page);
       }
     }
-    return found.empty() ? console_.fail(unknown(name)) : 0;
+    return found.empty() ? Outcome<void>(unknown(name)) : Outcome<void>();
   }
 
  private:
@@ -131,18 +130,11 @@ class Command {
     return static_cast<size_t>(columns > 0 ? std::min(columns, kMost) : kMost);
   }
 
-  int tensor(const std::string& file, const std::string& name) const {
-    int exit = 0;
-    const auto model = load_model(file, options_, console_, false, exit);
-    if (!model) {
-      return exit;
-    }
-    const auto text = explain_tensor(*model, name);
-    if (!text.ok()) {
-      return console_.fail(text.error());
-    }
-    console_.out(console_.json() ? json_line({{"v", 1}, {"kind", "tensor"}, {"name", name}, {"text", *text}}) : *text);
-    return 0;
+  Outcome<void> tensor(const std::string& file, const std::string& name) const {
+    XRUN_ASSIGN(const LoadedModel model, load_model(file, options_, console_, false));
+    XRUN_ASSIGN(const std::string text, explain_tensor(model, name));
+    console_.out(console_.json() ? json_line({{"v", 1}, {"kind", "tensor"}, {"name", name}, {"text", text}}) : text);
+    return {};
   }
 
   // Prints a line of the list. On a terminal, it has the title, and a heading comes before the first line of a kind.
@@ -205,18 +197,18 @@ Status check_request(const ExplainArgs& args) {
 
 }  // namespace
 
-int run_explain(const GlobalOptions& options, const ExplainArgs& args) {
+Outcome<int> run_explain(const GlobalOptions& options, const ExplainArgs& args) {
   const Console console(options);
-  if (const Status request = check_request(args); !request.ok()) {
-    return console.fail(request.error());
-  }
+  XRUN_TRY(check_request(args));
   const Command command(options, args, console);
   if (args.list) {
-    return command.list();
+    command.list();
+    return 0;
   }
   int worst = 0;
   for (const std::string& topic : args.topics) {
-    worst = std::max(worst, command.explain(topic));
+    const Outcome<void> explained = command.explain(topic);
+    worst = std::max(worst, explained.ok() ? 0 : console.fail(explained.error()));
     console.out(&topic == &args.topics.back() || console.json() ? "" : "\n");
   }
   return worst;

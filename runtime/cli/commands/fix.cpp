@@ -24,13 +24,10 @@ class Command {
   Command(const GlobalOptions& options, const FixArgs& args, const Console& console)
       : options_(options), args_(args), console_(console) {}
 
-  int run() {
-    const auto files = find_model_files(args_.paths);
-    if (!files.ok()) {
-      return console_.fail(files.error());
-    }
+  Outcome<int> run() {
+    XRUN_ASSIGN(const auto files, find_model_files(args_.paths));
     int worst = 0;
-    for (const std::string& path : *files) {
+    for (const std::string& path : files) {
       const Status done = file(path);
       worst = std::max(worst, done.ok() ? 0 : console_.fail(done.error()));
     }
@@ -94,7 +91,7 @@ class Command {
 
 }  // namespace
 
-int run_fix(const GlobalOptions& options, const FixArgs& args) {
+Outcome<int> run_fix(const GlobalOptions& options, const FixArgs& args) {
   const Console console(options);
   return Command(options, args, console).run();
 }

@@ -39,7 +39,7 @@ class Command {
  public:
   Command(const FmtArgs& args, const Console& console) : args_(args), console_(console) {}
 
-  int stdin_to_stdout() {
+  Outcome<int> stdin_to_stdout() {
     const std::string text = read_stdin();
     if (const auto out = layout(kStdin, text)) {
       if (args_.check) {
@@ -51,12 +51,9 @@ class Command {
     return exit_;
   }
 
-  int files() {
-    const auto found = find_model_files(args_.paths);
-    if (!found.ok()) {
-      return console_.fail(found.error());
-    }
-    for (const std::string& path : *found) {
+  Outcome<int> files() {
+    XRUN_ASSIGN(const auto found, find_model_files(args_.paths));
+    for (const std::string& path : found) {
       if (const Status done = file(path); !done.ok()) {
         exit_ = std::max(exit_, console_.fail(done.error()));
       }
@@ -84,8 +81,7 @@ class Command {
     Diagnostics diagnostics;
     auto out = lang::format(path, text, sources, diagnostics);
     if (!out) {
-      console_.report(diagnostics, sources);
-      exit_ = std::max(exit_, exit_code(ErrorKind::kContent));
+      exit_ = std::max(exit_, console_.fail(Failure(std::move(diagnostics), std::move(sources))));
     }
     return out;
   }
@@ -118,11 +114,9 @@ class Command {
 
 }  // namespace
 
-int run_fmt(const GlobalOptions& options, const FmtArgs& args) {
+Outcome<int> run_fmt(const GlobalOptions& options, const FmtArgs& args) {
   const Console console(options);
-  if (const Status request = check_request(args); !request.ok()) {
-    return console.fail(request.error());
-  }
+  XRUN_TRY(check_request(args));
   Command command(args, console);
   return args.std_in ? command.stdin_to_stdout() : command.files();
 }

@@ -31,7 +31,7 @@ bool has_input() {
 
 }  // namespace
 
-int run_lsp() {
+Outcome<int> run_lsp() {
   std::signal(SIGPIPE, SIG_IGN);
   bool is_heard = true;
   lsp::Server server(XRUN_VERSION, [&](std::string_view message) { is_heard = is_heard && write_all(message); });

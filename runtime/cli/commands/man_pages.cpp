@@ -230,10 +230,10 @@ std::string man_page(const CommandTable& table, size_t place, const std::string&
   return text + kExitCodes + see_also(table, place);
 }
 
-int run_man(const GlobalOptions& options, const CommandTable& table, const ManArgs& args) {
+Outcome<int> run_man(const CommandTable& table, const ManArgs& args) {
   if (!args.directory.empty()) {
-    const Status written = write_pages(table, args.directory);
-    return written.ok() ? 0 : Console(options).fail(written.error());
+    XRUN_TRY(write_pages(table, args.directory));
+    return 0;
   }
   std::vector<std::string> known;
   for (size_t place = 0; place < table.size(); ++place) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/cli/console/flag_table.h"
-#include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -17,7 +17,7 @@ struct ManArgs {
 // The page of the command at index `place` of the table. `version`: the version of xrun.
 std::string man_page(const CommandTable& table, size_t place, const std::string& version);
 
-// Prints a page, or writes all pages to files such as "xrun-bench-head.1". Returns the exit code.
-int run_man(const GlobalOptions& options, const CommandTable& table, const ManArgs& args);
+// Prints a page, or writes all pages to files such as "xrun-bench-head.1".
+Outcome<int> run_man(const CommandTable& table, const ManArgs& args);
 
 }  // namespace xrun::cli

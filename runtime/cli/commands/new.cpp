@@ -38,14 +38,12 @@ Status make(const NewArgs& args, const std::string& file) {
 
 }  // namespace
 
-int run_new(const GlobalOptions& options, const NewArgs& args) {
+Outcome<int> run_new(const GlobalOptions& options, const NewArgs& args) {
   const Console console(options);
   const fs::path directory = fs::path(args.directory).lexically_normal();
   const std::string name = (directory.has_filename() ? directory : directory.parent_path()).filename().string();
   const std::string file = (directory / (name + ".xgraph")).string();
-  if (const Status made = make(args, file); !made.ok()) {
-    return console.fail(made.error());
-  }
+  XRUN_TRY(make(args, file));
   const std::string shown = printable_line(file);
   console.out("  wrote " + shown + "      train it: xrun train " + shown + " -C " + printable_line(directory.string()) +
               "\n");

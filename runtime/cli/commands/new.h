@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -21,6 +22,6 @@ struct Template {
 };
 std::vector<Template> templates();
 
-int run_new(const GlobalOptions& options, const NewArgs& args);
+Outcome<int> run_new(const GlobalOptions& options, const NewArgs& args);
 
 }  // namespace xrun::cli

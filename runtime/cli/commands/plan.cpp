@@ -15,7 +15,8 @@
 #include "planner/report/text.h"
 #include "planner/search/class_fit.h"
 #include "runtime/cli/commands/commands.h"
-#include "runtime/cli/job/job.h"
+#include "runtime/cli/job/run_command.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/sources/open_headers.h"
 #include "runtime/cli/sources/run_sources.h"
@@ -57,25 +58,32 @@ Status check_request(const PlanArgs& args) {
   return {};
 }
 
+// Prints what differs from the plan of --diff. Returns the exit code.
+Outcome<int> print_diff(const planner::Plan& plan, const PlanArgs& args, const Console& console) {
+  XRUN_ASSIGN(const planner::Plan old, planner::load_plan(args.diff));
+  console.out(console.json() ? planner::diff_json(old, plan) : planner::report_diff(old, plan));
+  return args.exit_code && !planner::diff_plans(old, plan).empty() ? kDiffers : 0;
+}
+
+// Prints the reasons for the decision of --why.
+Outcome<int> print_why(const planner::Plan& plan, const PlanArgs& args, const Console& console) {
+  const std::string text = planner::report_why(plan, args.why);
+  if (text.empty()) {
+    const auto known = planner::why_keys(plan);
+    return usage_error("XG0908", {"the plan has no decision `{}`", args.why},
+                       known.empty() ? "" : fmt::format("one of: {}", fmt::join(known, ", ")));
+  }
+  console.out(console.json() ? planner::why_json(plan, args.why) : text);
+  return 0;
+}
+
 // Prints the plan, or the answer to --diff or --why. Returns the exit code.
-int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& args, const Console& console) {
+Outcome<int> print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& args, const Console& console) {
   if (!args.diff.empty()) {
-    const auto old = planner::load_plan(args.diff);
-    if (!old.ok()) {
-      return console.fail(old.error());
-    }
-    console.out(console.json() ? planner::diff_json(*old, plan) : planner::report_diff(*old, plan));
-    return args.exit_code && !planner::diff_plans(*old, plan).empty() ? kDiffers : 0;
+    return print_diff(plan, args, console);
   }
   if (!args.why.empty()) {
-    const std::string text = planner::report_why(plan, args.why);
-    if (text.empty()) {
-      const auto known = planner::why_keys(plan);
-      return console.fail(usage_error("XG0908", {"the plan has no decision `{}`", args.why},
-                                      known.empty() ? "" : fmt::format("one of: {}", fmt::join(known, ", "))));
-    }
-    console.out(console.json() ? planner::why_json(plan, args.why) : text);
-    return 0;
+    return print_why(plan, args, console);
   }
   if (console.json()) {
     console.out(planner::report_json(plan, module));
@@ -95,77 +103,67 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
 // Time limit of the search for more classes.
 constexpr std::chrono::seconds kFitTime(60);
 
-int print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
-  int exit = 0;
-  const auto model = model_from(args.file, options, console, exit);
-  if (!model) {
-    return exit;
-  }
-  const PreparedModel& prepared = model->prepared;
+Outcome<int> print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
+  XRUN_ASSIGN(const PlannedModel model, model_from(args.file, options, console));
+  const PreparedModel& prepared = model.prepared;
   const auto begin = std::chrono::steady_clock::now();
-  const auto fits = planner::fit_classes({prepared.training, prepared.inference, prepared.training_facts,
-                                          prepared.inference_facts, prepared.machine, options.deterministic,
-                                          [&] { return std::chrono::steady_clock::now() - begin < kFitTime; }});
-  if (!fits.ok()) {
-    return console.fail(fits.error(), model->model.sources);
-  }
+  auto found = planner::fit_classes({prepared.training, prepared.inference, prepared.training_facts,
+                                     prepared.inference_facts, prepared.machine, options.deterministic,
+                                     [&] { return std::chrono::steady_clock::now() - begin < kFitTime; }});
+  XRUN_ASSIGN(const auto fits, with_sources(std::move(found), model.model.sources));
   console.out(console.json()
-                  ? planner::classes_json(*fits, prepared.training, prepared.machine)
-                  : planner::report_classes(*fits, prepared.training, prepared.machine, console.page_columns()));
+                  ? planner::classes_json(fits, prepared.training, prepared.machine)
+                  : planner::report_classes(fits, prepared.training, prepared.machine, console.page_columns()));
   return 0;
 }
 
-int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
-  const Console console(options);
-  int exit = 0;
-  if (const Status request = check_request(args); !request.ok()) {
-    return console.fail(request.error());
-  }
-  if (!args.fit.empty()) {
-    return print_fit(options, args, console);
-  }
-  auto planned = plan_from(args.file, options, console, true, exit);
-  if (!planned) {
-    return exit;
-  }
-  if (const Status explained = explain_choices(*planned); !explained.ok()) {
-    return console.fail(explained.error(), planned->model.sources);
-  }
+// Adds the sizes of the data to the plan, prints warnings about both, and checks that both fit into memory.
+Outcome<void> add_data(PlannedModel& planned, const Console& console) {
+  const SourceMap& sources = planned.model.sources;
   Phase phase(console);
-  const auto headers = open_headers(*planned);
-  if (!headers.ok()) {
-    return console.fail(headers.error(), planned->model.sources);
-  }
-  planned->plan.samples = headers->samples;
-  planned->plan.decoding = headers->memory.decoding.bytes;
-  Diagnostics warnings = headers->warnings;
-  if (auto slow = planner::slow_graphs(planned->plan, planned->prepared.training)) {
+  XRUN_ASSIGN(const DataHeaders headers, with_sources(open_headers(planned), sources));
+  planned.plan.samples = headers.samples;
+  planned.plan.decoding = headers.memory.decoding.bytes;
+  Diagnostics warnings = headers.warnings;
+  if (auto slow = planner::slow_graphs(planned.plan, planned.prepared.training)) {
     warnings.add(std::move(*slow));
   }
-  if (auto unlike = planner::unlike_nodes(planned->plan, planned->prepared.training)) {
+  if (auto unlike = planner::unlike_nodes(planned.plan, planned.prepared.training)) {
     warnings.add(std::move(*unlike));
   }
-  console.report(warnings, planned->model.sources);
-  if (const Status fits = check_memory(*planned, headers->memory); !fits.ok()) {
-    return console.fail(fits.error(), planned->model.sources);
-  }
-  phase.done("data", headers->samples > 0 ? counted(headers->samples, "sample") + " to train on" : "not here");
-  exit = print_plan(planned->plan, planned->prepared.training, args, console);
-  // With `--diff` or `--why`, a plan is written only if `-o` is given.
-  const bool asked = !args.diff.empty() || !args.why.empty();
-  if ((exit != 0 && exit != kDiffers) || args.dry_run || (asked && args.output.empty())) {
-    return exit;
-  }
+  console.report(warnings, sources);
+  XRUN_TRY(with_sources(check_memory(planned, headers.memory), sources));
+  phase.done("data", headers.samples > 0 ? counted(headers.samples, "sample") + " to train on" : "not here");
+  return {};
+}
+
+Status write_plan(const planner::Plan& plan, const PlanArgs& args, const Console& console) {
   const std::string output = args.output.empty()
                                  ? std::filesystem::path(args.file).replace_extension(".xplan").filename().string()
                                  : args.output;
-  if (const Status saved = planner::save_plan(planned->plan, output); !saved.ok()) {
-    return console.fail(saved.error());
-  }
+  XRUN_TRY(planner::save_plan(plan, output));
   if (!console.json()) {
     const std::string shown = printable_line(output);
     console.out("\n  wrote " + shown + "      look inside: xrun show " + shown + "      run: xrun train " + shown +
                 "\n");
+  }
+  return {};
+}
+
+Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
+  const Console console(options);
+  XRUN_TRY(check_request(args));
+  if (!args.fit.empty()) {
+    return print_fit(options, args, console);
+  }
+  XRUN_ASSIGN(PlannedModel planned, plan_from(args.file, options, console, true));
+  XRUN_TRY(with_sources(explain_choices(planned), planned.model.sources));
+  XRUN_TRY(add_data(planned, console));
+  XRUN_ASSIGN(const int exit, print_plan(planned.plan, planned.prepared.training, args, console));
+  // With `--diff` or `--why`, a plan is written only if `-o` is given.
+  const bool asked = !args.diff.empty() || !args.why.empty();
+  if (!args.dry_run && (!asked || !args.output.empty())) {
+    XRUN_TRY(write_plan(planned.plan, args, console));
   }
   return exit;
 }
@@ -173,21 +171,9 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
 }  // namespace
 
 // If a launcher started several processes, rank 0 plans for the hosts of all ranks, and the others wait for it.
-int run_plan(const GlobalOptions& options, const PlanArgs& args) {
-  auto joined = join_job(options, "plan");
-  if (!joined.ok()) {
-    return fail_job({}, joined.error(), Console(options), {});
-  }
-  Job job = std::move(joined).value();
-  if (const Status measured = measure_network(job); !measured.ok()) {
-    return fail_job(job, measured.error(), Console(job.options), {});
-  }
-  const int exit = job.leads() ? plan_alone(job.options, args) : 0;
-  if (job.world == nullptr) {
-    return exit;
-  }
-  const auto exits = job.world->gather(std::to_string(exit));
-  return exits.ok() ? std::atoi((*exits)[0].c_str()) : fail_job(job, exits.error(), Console(job.options), {});
+Outcome<int> run_plan(const GlobalOptions& options, const PlanArgs& args) {
+  return run_for_job(options, "plan",
+                     [&](const GlobalOptions& options_of_job) { return make_plan(options_of_job, args); });
 }
 
 }  // namespace xrun::cli

@@ -8,6 +8,7 @@
 #include "planner/program/head_plan.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/predict/class_lines.h"
@@ -100,28 +101,20 @@ Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
 
 }  // namespace
 
-int run_predict(const GlobalOptions& options, const PredictArgs& args) {
+Outcome<int> run_predict(const GlobalOptions& options, const PredictArgs& args) {
   const Console console(options);
-  if (const Status words = check_words(args); !words.ok()) {
-    return console.fail(words.error());
-  }
-  int exit = 0;
+  XRUN_TRY(check_words(args));
   const auto info = runtime::open_checkpoint(args.checkpoint);
-  const auto planned = plan_for(info, args.file, options, console, exit);
-  if (!planned) {
-    return exit;
-  }
+  XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, options, console));
   const auto progress = make_progress(options.progress, console);
-  const auto predicted = predict(*planned, args, info, console.json(), *progress);
+  auto result = predict(planned, args, info, console.json(), *progress);
   progress->on(runtime::WorkEvent{});
-  if (!predicted.ok()) {
-    return console.fail(predicted.error(), planned->model.sources);
-  }
-  console.out(predicted->text);
-  report_broken(predicted->broken, console);
-  if (!predicted->broken.empty() && !console.json()) {
+  XRUN_ASSIGN(const Predicted predicted, with_sources(std::move(result), planned.model.sources));
+  console.out(predicted.text);
+  report_broken(predicted.broken, console);
+  if (!predicted.broken.empty() && !console.json()) {
     console.note(fmt::format("note: {} broken and left out\n",
-                             counted_of(std::ssize(predicted->broken), predicted->rows, "sample")));
+                             counted_of(std::ssize(predicted.broken), predicted.rows, "sample")));
   }
   return 0;
 }

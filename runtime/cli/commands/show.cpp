@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/checkpoint/tensors/describe.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/show/log_report.h"
 #include "runtime/cli/show/run_directory.h"
@@ -26,64 +27,53 @@ namespace xrun::cli {
 namespace {
 
 // Prints tokens or the syntax tree. These need no resolved names, so files with errors are also shown.
-int show_syntax(const ShowArgs& args, const Console& console) {
+Outcome<int> show_syntax(const ShowArgs& args, const Console& console) {
   constexpr Bytes kMost = 4 * kMiB + 1;  // one byte above the limit, so that the lexer sees a file that is too large
-  const auto bytes = runtime::read_file(args.file, kMost);
-  if (!bytes.ok()) {
-    return console.fail(bytes.error());
-  }
+  XRUN_ASSIGN(const auto bytes, runtime::read_file(args.file, kMost));
   SourceMap sources;
-  const int32_t file = sources.add(args.file, std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
+  const int32_t file = sources.add(args.file, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   Diagnostics diagnostics;
   if (args.emit == "tokens") {
     console.out(lang::print_tokens(sources, file, diagnostics));
   } else {
     console.out(lang::print_ast(lang::parse(sources, file, diagnostics)));
   }
+  if (diagnostics.has_errors()) {
+    return Failure(std::move(diagnostics), std::move(sources));
+  }
   console.report(diagnostics, sources);
-  return diagnostics.has_errors() ? exit_code(ErrorKind::kContent) : 0;
+  return 0;
 }
 
-int show_module(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
-  int exit = 0;
-  const auto model = load_model(args.file, options, console, false, exit);
-  if (!model) {
-    return exit;
-  }
-  const Module& module = model->file.module;
+Outcome<int> show_module(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  XRUN_ASSIGN(const LoadedModel model, load_model(args.file, options, console, false));
+  const Module& module = model.file.module;
   if (args.emit == "checked") {
-    console.out(lang::print_module(module, model->file.run));
+    console.out(lang::print_module(module, model.file.run));
     return 0;
   }
   if (args.emit == "module" || !module.has_train) {
     console.out(print(module.graph));
     return 0;
   }
-  exit = refuse_unfinished(*model, console, true);
-  if (exit != 0) {
-    return exit;
-  }
-  const auto prepared = prepare_model(module, options, console);
-  if (!prepared.ok()) {
-    return console.fail(prepared.error(), model->sources);
-  }
-  console.out(print(prepared->training.graph));
+  XRUN_TRY(check_complete(model, true));
+  XRUN_ASSIGN(const PreparedModel prepared, with_sources(prepare_model(module, options, console), model.sources));
+  console.out(print(prepared.training.graph));
   return 0;
 }
 
-int show_explicit(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
-  int exit = 0;
+Outcome<int> show_explicit(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
   lang::Facts facts;
-  auto model = load_model(args.file, options, console, false, exit, nullptr, &facts);
-  if (!model) {
-    return exit;
-  }
+  XRUN_ASSIGN(LoadedModel model, load_model(args.file, options, console, false, nullptr, &facts));
   Diagnostics diagnostics;
-  const std::string written = lang::explicit_text(model->file, facts, model->sources);
-  const auto text = lang::format(args.file, written, model->sources, diagnostics);
-  console.report(diagnostics, model->sources);
-  console.out(text.value_or(""));
-  return text ? 0 : exit_code(ErrorKind::kContent);
+  const std::string written = lang::explicit_text(model.file, facts, model.sources);
+  const auto text = lang::format(args.file, written, model.sources, diagnostics);
+  if (!text) {
+    return Failure(std::move(diagnostics), std::move(model.sources));
+  }
+  console.report(diagnostics, model.sources);
+  console.out(*text);
+  return 0;
 }
 
 std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, const Console& console) {
@@ -110,24 +100,20 @@ bool is_directory(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-// Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Returns nullopt if the
-// model can be planned.
-std::optional<int> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+// Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Returns false if the model
+// can be planned.
+Outcome<bool> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
   if (is_plan_file(args.file) || !args.emit.empty() || args.gantt || (!args.table.empty() && args.table != "layers")) {
-    return std::nullopt;
+    return false;
   }
   const auto quiet = read_quietly(args.file, options);
   if (!quiet || quiet->module.model.empty() || (quiet->module.has_train && quiet->module.has_data)) {
-    return std::nullopt;  // planning reports errors as well
+    return false;  // planning reports errors as well
   }
-  int exit = 0;
-  const auto model = load_model(args.file, options, console, false, exit);
-  if (!model) {
-    return exit;
-  }
-  const Module& module = model->file.module;
+  XRUN_ASSIGN(const LoadedModel model, load_model(args.file, options, console, false));
+  const Module& module = model.file.module;
   console.out(console.json() ? planner::model_json(module, args.depth) : planner::model_text(module, args.depth));
-  return 0;
+  return true;
 }
 
 // Rejects flags that contradict one another or do not fit the file.
@@ -185,40 +171,46 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
   return {};
 }
 
+Outcome<int> show_log(const ShowArgs& args, const Console& console) {
+  XRUN_ASSIGN(const auto log, read_log(args.file));
+  console.out(console.json() ? log_json(log)
+                             : log_text(printable_line(args.file), log, console.columns(), console.unicode()));
+  return 0;
+}
+
+Outcome<int> show_checkpoint(const ShowArgs& args, const Console& console) {
+  XRUN_ASSIGN(const std::string text, runtime::describe_checkpoint(args.file, console.json()));
+  console.out(text);
+  std::error_code ignored;
+  if (const std::string log = args.file + "/log.jsonl"; std::filesystem::exists(log, ignored) && !console.json()) {
+    console.note("note: the log of the run: xrun show " + printable_line(log) + "\n");
+  }
+  return 0;
+}
+
+Outcome<int> show_plan(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  XRUN_ASSIGN(PlannedModel planned, plan_from(args.file, options, console, true));
+  if (!is_plan_file(args.file)) {
+    XRUN_TRY(with_sources(explain_choices(planned), planned.model.sources));
+  }
+  console.out(describe_plan(planned, args, console));
+  return 0;
+}
+
 }  // namespace
 
-int run_show(const GlobalOptions& options, const ShowArgs& args) {
+Outcome<int> run_show(const GlobalOptions& options, const ShowArgs& args) {
   const Console console(options);
-  if (const Status request = check_request(options, args, console.json()); !request.ok()) {
-    return console.fail(request.error());
-  }
+  XRUN_TRY(check_request(options, args, console.json()));
   if (is_log(args.file)) {
-    const auto log = read_log(args.file);
-    if (!log.ok()) {
-      return console.fail(log.error());
-    }
-    console.out(console.json() ? log_json(*log)
-                               : log_text(printable_line(args.file), *log, console.columns(), console.unicode()));
-    return 0;
+    return show_log(args, console);
   }
   if (runtime::is_checkpoint(args.file)) {
-    const auto text = runtime::describe_checkpoint(args.file, console.json());
-    if (!text.ok()) {
-      return console.fail(text.error());
-    }
-    console.out(*text);
-    std::error_code ignored;
-    if (const std::string log = args.file + "/log.jsonl"; std::filesystem::exists(log, ignored) && !console.json()) {
-      console.note("note: the log of the run: xrun show " + printable_line(log) + "\n");
-    }
-    return 0;
+    return show_checkpoint(args, console);
   }
   if (is_directory(args.file)) {
-    const auto text = describe_run(args.file, console);
-    if (!text.ok()) {
-      return console.fail(text.error());
-    }
-    console.out(*text);
+    XRUN_ASSIGN(const std::string text, describe_run(args.file, console));
+    console.out(text);
     return 0;
   }
   if (args.write_defaults) {
@@ -230,19 +222,8 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
   if (args.emit == "checked" || args.emit == "module" || args.emit == "backward") {
     return show_module(options, args, console);
   }
-  if (const auto shown = show_bare_model(options, args, console)) {
-    return *shown;
-  }
-  int exit = 0;
-  auto planned = plan_from(args.file, options, console, true, exit);
-  if (!planned) {
-    return exit;
-  }
-  if (const Status explained = is_plan_file(args.file) ? Status() : explain_choices(*planned); !explained.ok()) {
-    return console.fail(explained.error(), planned->model.sources);
-  }
-  console.out(describe_plan(*planned, args, console));
-  return 0;
+  XRUN_ASSIGN(const bool shown, show_bare_model(options, args, console));
+  return shown ? 0 : show_plan(options, args, console);
 }
 
 }  // namespace xrun::cli

@@ -3,22 +3,22 @@
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fmt/format.h>
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "planner/cost/graph_builds.h"
-#include "planner/program/rows_on_disk.h"
 #include "planner/program/run_memory.h"
-#include "runtime/checkpoint/class_rows/class_row_space.h"
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/commands/train_checkpoints.h"
 #include "runtime/cli/job/job.h"
 #include "runtime/cli/job/job_watch.h"
+#include "runtime/cli/job/run_command.h"
+#include "runtime/cli/model/plan_flags.h"
+#include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/stored_norm_rows.h"
-#include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/progress/progress.h"
 #include "runtime/cli/progress/run_log.h"
 #include "runtime/cli/sources/run_classes.h"
@@ -28,10 +28,8 @@
 #include "runtime/cluster/sleeping_launcher.h"
 #include "runtime/cluster/stop_signals.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/device/libraries.h"
 #include "runtime/train/clock/large_batch.h"
 #include "runtime/train/clock/rate.h"
-#include "runtime/train/clock/run_clock.h"
 #include "runtime/train/knn/knn_graphs.h"
 #include "runtime/train/trainer.h"
 
@@ -46,74 +44,12 @@ void leave_stuck(const std::string& source) {
   std::_Exit(exit_code(ErrorKind::kInterrupted));
 }
 
-std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {
-  const std::filesystem::path base = options.directory.empty() ? "." : options.directory;
-  return (base / (train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir))
-      .lexically_normal()
-      .string();
-}
-
-// Checks that the disk of the checkpoint directory has space for the class rows that are kept in files.
-Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples) {
-  std::vector<runtime::RowsRoom> needed;
-  for (const planner::RowsOnDisk& one :
-       planner::rows_on_disk(planned.prepared.training, planned.plan.training, samples)) {
-    needed.push_back({.head = one.head, .rows = one.rows, .undo = one.undo});
-  }
-  return runtime::check_room(directory, needed);
-}
-
-// For a batch that grows, a function that returns the number of samples after a number of steps; otherwise null.
-std::function<int64_t(int64_t steps)> samples_after(const TrainSpec& train, int64_t samples) {
-  if (!train.growth) {
-    return nullptr;
-  }
-  return [clock = runtime::RunClock(train, samples)](int64_t steps) { return clock.samples_after(steps); };
-}
-
 struct Run {
   PlannedModel planned;
   std::unique_ptr<runtime::BatchSource> batches;
   std::vector<std::unique_ptr<runtime::RowSource>> eval;
   std::unique_ptr<runtime::CheckpointStore> checkpoints;
 };
-
-// The options of the run's checkpoints. REQUIRES: `options` and `job` outlive the store.
-//   samples  number of samples of the training source
-runtime::CheckpointOptions store_options(const PlannedModel& planned, const GlobalOptions& options,
-                                         const TrainArgs& args, const Job& job, int64_t samples) {
-  const TrainSpec& train = planned.prepared.training.train;
-  const RunSpec& run = planned.model.file.run;
-  const auto file = std::make_shared<const lang::CheckedFile>(planned.model.file);
-  return {.directory = checkpoint_directory(options, train),
-          .keep = train.checkpoint_keep,
-          .resume = args.resume,
-          .overwrite = args.overwrite,
-          .on_aside =
-              [&options](const std::string& from, const std::string& to) {
-                Console(options).note(fmt::format("note: the run that was in {} is now in {}\n", from, to));
-              },
-          .math_digest = planned.prepared.training.math_digest,
-          .compare = [file](const runtime::CheckpointInfo& info) { return difference_from(info, *file); },
-          .extend = args.extend,
-          .isa = planned.plan.isa,
-          .deterministic = train.deterministic,
-          .seed = train.seed,
-          .classes = {},
-          .moved_classes = planned.prepared.training.data.moved_classes,
-          .version = XRUN_VERSION,
-          .epoch_samples = samples,
-          .batch = train.batch,
-          .samples_after = samples_after(train, samples),
-          .libraries = runtime::library_versions(),
-          .model = text_of(planned),
-          .moved = run.moved,
-          .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
-          .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
-          .copy = run.copy,
-          .rank_hosts = job.options.rank_nodes,
-          .peers = job.world.get()};
-}
 
 Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const TrainArgs& args,
                      runtime::EventSink& events, const Job& job) {
@@ -217,128 +153,157 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
       LogOptions{.directory = directory, .tensorboard = train.log_tensorboard, .prometheus = train.log_prometheus});
 }
 
-// The flags of this start that a command must not repeat if it is to continue from what this run has saved.
-std::string flags_of_one_start(const TrainArgs& args) {
-  return args.resume == "auto" ? "" : "--resume " + args.resume + (args.overwrite ? " --overwrite" : "");
-}
-
 template <typename T>
 Status status_of(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
 }
 
-// Does the work of run_train as one of the processes of a job.
-int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
-  const GlobalOptions& options = job.options;
-  const Console console(options);
-  int exit = 0;
+// A training run in one process of a job. Its failure is printed before the object is destroyed, since that may wait
+// for a read that does not return.
+class Training {
+ public:
+  Training(Job& job, const GlobalOptions& given, const TrainArgs& args)
+      : job_(job), given_(given), args_(args), console_(job.options) {}
+
+  // Trains. Returns the exit code.
+  Outcome<int> run() {
+    XRUN_ASSIGN(PlannedModel planned, plan());
+    announce(planned);
+    XRUN_TRY(open(std::move(planned)));
+    return train();
+  }
+
+ private:
+  // Compares the commands of the ranks, measures their network, and makes the plan.
+  Outcome<PlannedModel> plan();
+  // Makes the sink of the events and reports the plan.
+  void announce(const PlannedModel& planned);
+  // Starts the devices and opens the data and the checkpoints.
+  Outcome<void> open(PlannedModel planned);
+  Outcome<int> train();
+
+  // The failure with which this rank ends if the status is an error.
+  Outcome<void> in_job(const Status& status) const {
+    return status.ok() ? Outcome<void>() : fail_job(job_, status.error(), sources_);
+  }
+
+  Job& job_;
+  const GlobalOptions& given_;
+  const TrainArgs& args_;
+  const Console console_;
+  SourceMap sources_;  // of the model, once it is planned
+  std::unique_ptr<runtime::EventSink> progress_;
+  std::optional<StopSignals> signals_;
+  std::unique_ptr<runtime::DeviceSet> devices_;
+  std::optional<WatchedWork> watched_;
+  std::optional<Run> run_;
+};
+
+Outcome<PlannedModel> Training::plan() {
+  const GlobalOptions& options = job_.options;
   const auto place = [&](const TrainSpec& train) {
-    return args.resume == "auto" ? checkpoint_directory(options, train) : args.resume;
+    return args_.resume == "auto" ? checkpoint_directory(options, train) : args_.resume;
   };
-  const Status asked = hold_alike(job, facts_of_command(given, args), "was started with another command than rank 0",
-                                  "give all ranks the same file and the same flags");
-  if (!asked.ok()) {
-    return fail_job(job, asked.error(), console, {});
+  XRUN_TRY(in_job(hold_alike(job_, facts_of_command(given_, args_), "was started with another command than rank 0",
+                             "give all ranks the same file and the same flags")));
+  XRUN_TRY(in_job(is_plan_file(args_.file) ? Status() : measure_network(job_)));
+  const bool resumes = args_.resume != "never" && !is_plan_file(args_.file) && job_.leads();
+  return plan_of_job(job_, args_.file, resumes ? with_stored_norm_rows(args_.file, options, place, console_) : options,
+                     console_);
+}
+
+void Training::announce(const PlannedModel& planned) {
+  const TrainSpec& train = planned.prepared.training.train;
+  sources_ = planned.model.sources;
+  job_.checkpoints = checkpoint_directory(job_.options, train);
+  job_.leave_out = flags_of_one_start(args_);
+  progress_ = make_sink(job_, console_, job_.checkpoints, train);
+  if (job_.unwatched) {
+    progress_->on(runtime::WarnEvent{
+        job_.unwatched->code, job_.unwatched->message + ": a rank that hangs is not seen; " + job_.unwatched->help});
   }
-  if (const Status measured = is_plan_file(args.file) ? Status() : measure_network(job); !measured.ok()) {
-    return fail_job(job, measured.error(), console, {});
+  progress_->on(runtime::PlanEvent{.plan = planned.plan.id, .file = is_plan_file(args_.file) ? args_.file : ""});
+  signals_.emplace([this] { progress_->on(runtime::InterruptEvent{}); });
+}
+
+Outcome<void> Training::open(PlannedModel planned) {
+  Phase phase(console_);
+  auto devices = start_devices(planned.plan.training, job_.rank(), job_.neighbours);
+  XRUN_TRY(in_job(job_.agree(status_of(devices))));
+  devices_ = std::move(devices).value();
+  watched_.emplace(job_.hangs.get(), args_.step_timeout, *devices_, job_.leads() ? progress_.get() : nullptr);
+  auto run = open_run(std::move(planned), job_.options, args_, *progress_, job_);
+  Status opened = status_of(run);
+  if (run.ok()) {
+    run_ = std::move(run).value();
   }
-  const bool resumes = args.resume != "never" && !is_plan_file(args.file) && job.leads();
-  auto planned = plan_of_job(
-      job, args.file, resumes ? with_stored_norm_rows(args.file, options, place, console) : options, console, exit);
-  if (!planned) {
-    return exit;
+  progress_->on(runtime::WorkEvent{});
+  XRUN_TRY(in_job(job_.agree(std::move(opened))));
+  planner::Plan& plan = run_->planned.plan;
+  plan.samples = run_->batches->samples();
+  if (const auto slow = planner::slow_graphs(plan, run_->planned.prepared.training)) {
+    progress_->on(runtime::WarnEvent{slow->code, slow->message + ": " + slow->fixes[0].title});
   }
-  const SourceMap sources = planned->model.sources;
-  const TrainSpec& train = planned->prepared.training.train;
-  const auto progress = make_sink(job, console, checkpoint_directory(options, train), train);
-  job.checkpoints = checkpoint_directory(options, train);
-  job.leave_out = flags_of_one_start(args);
-  if (job.unwatched) {
-    progress->on(runtime::WarnEvent{
-        job.unwatched->code, job.unwatched->message + ": a rank that hangs is not seen; " + job.unwatched->help});
-  }
-  progress->on(runtime::PlanEvent{.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
-  const StopSignals signals([&] { progress->on(runtime::InterruptEvent{}); });
-  Phase phase(console);
-  const auto devices = start_devices(planned->plan.training, job.rank(), job.neighbours);
-  if (const Status started = job.agree(status_of(devices)); !started.ok()) {
-    return fail_job(job, started.error(), console, sources);
-  }
-  const WatchedWork watched(job.hangs.get(), args.step_timeout, **devices, job.leads() ? progress.get() : nullptr);
-  auto run = open_run(std::move(*planned), options, args, *progress, job);
-  progress->on(runtime::WorkEvent{});
-  if (const Status opened = job.agree(status_of(run)); !opened.ok()) {
-    return fail_job(job, opened.error(), console, sources);
-  }
-  run->planned.plan.samples = run->batches->samples();
-  const planner::Plan& plan = run->planned.plan;
-  if (const auto slow = planner::slow_graphs(plan, run->planned.prepared.training)) {
-    progress->on(runtime::WarnEvent{slow->code, slow->message + ": " + slow->fixes[0].title});
-  }
-  phase.done("data", format_count(run->batches->samples()) +
-                         " samples to train on; sources to evaluate on: " + std::to_string(run->eval.size()));
+  phase.done("data", format_count(plan.samples) +
+                         " samples to train on; sources to evaluate on: " + std::to_string(run_->eval.size()));
+  return {};
+}
+
+Outcome<int> Training::train() {
+  const PlannedModel& planned = run_->planned;
+  const planner::Plan& plan = planned.plan;
   std::vector<runtime::RowSource*> eval;
-  for (const auto& source : run->eval) {
+  for (const auto& source : run_->eval) {
     eval.push_back(source.get());
   }
-  const planner::RunMemory needed = planner::run_memory(run->planned.prepared.training, plan.training, plan.inference);
-  const auto outcome = runtime::train({.module = run->planned.prepared.training,
+  const planner::RunMemory needed = planner::run_memory(planned.prepared.training, plan.training, plan.inference);
+  const auto outcome = runtime::train({.module = planned.prepared.training,
                                        .training = plan.training,
-                                       .run = run->planned.model.file.run,
-                                       .inference_module = &run->planned.prepared.inference,
+                                       .run = planned.model.file.run,
+                                       .inference_module = &planned.prepared.inference,
                                        .inference = eval.empty() ? nullptr : &plan.inference,
-                                       .devices = **devices,
-                                       .batches = *run->batches,
+                                       .devices = *devices_,
+                                       .batches = *run_->batches,
                                        .eval_sources = eval,
-                                       .checkpoints = run->checkpoints.get(),
-                                       .events = *progress,
-                                       .session = session_options(job, run->planned, **devices),
+                                       .checkpoints = run_->checkpoints.get(),
+                                       .events = *progress_,
+                                       .session = session_options(job_, planned, *devices_),
                                        .plan_id = plan.id,
                                        .predicted = predicted_step(plan),
                                        .smaller = smaller_steps(plan),
                                        .memory_planned = needed.sum(),
                                        .memory_usable = plan.machine.memory,
-                                       .hosts = job.world == nullptr ? "" : job.world->spread(),
-                                       .resume = args.resume != "never",
-                                       .leave_out = job.leave_out,
-                                       .profile = args.profile,
-                                       .steps = args.steps.value_or(-1),
+                                       .hosts = job_.world == nullptr ? "" : job_.world->spread(),
+                                       .resume = args_.resume != "never",
+                                       .leave_out = job_.leave_out,
+                                       .profile = args_.profile,
+                                       .steps = args_.steps.value_or(-1),
                                        .stop = &StopSignals::requested()});
-  progress->on(runtime::WorkEvent{});
-  if (!outcome.ok()) {
-    return fail_job(job, outcome.error(), console, sources);
-  }
+  progress_->on(runtime::WorkEvent{});
+  XRUN_TRY(in_job(status_of(outcome)));
   return outcome->interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
-}
-
-struct JobEnd {
-  int exit = 0;
-  bool wakes_launcher = false;
-};
-
-JobEnd run_job(const GlobalOptions& given, const TrainArgs& args) {
-  auto joined = join_job(given, "train");
-  if (!joined.ok()) {
-    return {.exit = fail_job({}, joined.error(), Console(given), {})};
-  }
-  Job job = std::move(joined).value();
-  const int exit = train_in(job, given, args);
-  return {.exit = exit, .wakes_launcher = wakes_launcher(job)};
 }
 
 }  // namespace
 
-int run_train(const GlobalOptions& given, const TrainArgs& args) {
+Outcome<int> run_train(const GlobalOptions& given, const TrainArgs& args) {
   const auto found = find_launch([](const char* name) { return std::getenv(name); });
   const Launch launch = found.ok() ? *found : Launch();
+  bool wakes = false;
   report_begin(launch);
-  const JobEnd end = run_job(given, args);
-  report_exit(end.exit);
-  if (end.wakes_launcher) {
+  const int exit = run_in_job(
+      given, "train",
+      [&](Job& job) {
+        const auto training = std::make_shared<Training>(job, given, args);
+        job.work = training;
+        return training->run();
+      },
+      [&](const Job& job) { wakes = wakes_launcher(job); });
+  report_exit(exit);
+  if (wakes) {
     wake_launcher(launch, StopSignals::requested());
   }
-  return end.exit;
+  return exit;
 }
 
 }  // namespace xrun::cli

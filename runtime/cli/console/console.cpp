@@ -174,13 +174,23 @@ void Phase::done(std::string_view what, const std::string& about) {
   begin_ = now;
 }
 
-int Console::fail(const Error& error, const SourceMap& sources) const {
-  if (json_) {
-    to_stderr(json_line(to_json(diagnostic_of(error), sources)));
-  } else {
-    to_stderr(render(error, sources, {.color = color_}));
+int Console::fail(const Failure& failure) const {
+  const Error& error = failure.error;
+  if (failure.is_plain) {
+    to_stderr("error: " + printable_line(error.message) + "\nhelp: " + printable_line(error.help) + "\n");
+    return failure.exit;
   }
-  return exit_code(error.kind);
+  to_stderr(failure.heading.empty() ? "" : failure.heading + ":\n");
+  report(failure.diagnostics, failure.sources);
+  if (error.message.empty()) {
+    return failure.exit;
+  }
+  if (json_) {
+    to_stderr(json_line(to_json(diagnostic_of(error), failure.sources)));
+  } else {
+    to_stderr(render(error, failure.sources, {.color = color_}));
+  }
+  return failure.exit;
 }
 
 }  // namespace xrun::cli

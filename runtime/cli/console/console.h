@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "graph/base/diagnostic.h"
-#include "graph/base/result.h"
 #include "graph/base/source.h"
 #include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -41,8 +41,9 @@ class Console {
 
   // Prints the diagnostics in order to stderr, in the chosen format.
   void report(const Diagnostics& diagnostics, const SourceMap& sources) const;
-  // Reports one error in the same form and returns its exit code.
-  int fail(const Error& error, const SourceMap& sources = {}) const;
+  // Prints a failure in the same form and returns its exit code.
+  int fail(const Failure& failure) const;
+  int fail(const Error& error) const { return fail(Failure(error)); }
 
  private:
   void to_stderr(std::string_view text) const;

@@ -9,13 +9,12 @@
 #include <unistd.h>
 #include <utility>
 
+#include "graph/base/errors.h"
 #include "graph/base/nearest.h"
 #include "graph/base/utf8.h"
 
 namespace xrun::cli {
 namespace {
-
-constexpr int kUsage = 2;
 
 // The options of the whole command line and of the commands that are given.
 std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
@@ -136,18 +135,18 @@ std::string Words::meant_setting(const std::string& word, lang::Nearness nearnes
   return flag.empty() ? "" : "did you mean `" + flag + "`?";
 }
 
-int usage_fault(const std::string& message, const std::string& help) {
-  std::fprintf(stderr, "error: %s\nhelp: %s\n", printable_line(message).c_str(), printable_line(help).c_str());
-  return kUsage;
+Failure usage_fault(const std::string& message, const std::string& help) {
+  Failure fault(usage_error("", message, help));
+  fault.is_plain = true;
+  return fault;
 }
 
-// Names a command that does not exist. CLI11 reports only that a command is missing.
-int find_unknown_command(const CLI::App& app, const Words& words) {
+Outcome<void> check_command(const CLI::App& app, const Words& words) {
   const std::vector<const CLI::App*> commands = named_commands(app, words);
   const auto all = commands.back()->get_subcommands([](const CLI::App*) { return true; });
   const std::string word = words.at(commands.size());
   if (all.empty() || word.starts_with("-")) {
-    return 0;
+    return {};
   }
   std::vector<std::string> known;
   std::string list = "one of ";
@@ -162,8 +161,7 @@ int find_unknown_command(const CLI::App& app, const Words& words) {
                            proposal(word, known, list));
 }
 
-// Prints a fault that CLI11 found, with the command; or with the variable if the value came from a variable.
-int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault) {
+Failure parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault) {
   const std::string text = fault.what();
   if (const auto variable = find_variable(app, words, text)) {
     return usage_fault("`" + variable->first + "` in the environment: " + text,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lang/frontend.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -33,10 +34,12 @@ class Words {
   std::vector<std::string> words_;
 };
 
-// These functions print a fault and its fix and return the exit code 2; they return 0 if there is no fault.
-int usage_fault(const std::string& message, const std::string& help);
-int find_unknown_command(const CLI::App& app, const Words& words);
-int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
+// A fault in the command line and its fix; the exit code is 2.
+Failure usage_fault(const std::string& message, const std::string& help);
+// Checks that the first words name a command. CLI11 reports only that a command is missing.
+Outcome<void> check_command(const CLI::App& app, const Words& words);
+// A fault that CLI11 found, with the command; or with the variable if the value came from a variable.
+Failure parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
 
 // Warns of variables whose names are close to those of xrun's variables but differ, since they have no effect.
 void warn_of_variables(const CLI::App& app);

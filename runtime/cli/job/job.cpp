@@ -1,7 +1,6 @@
 // Tests: tests/runtime/cluster/launcher_test.cpp, tests/runtime/cluster/mpi_command_test.cpp
 #include "runtime/cli/job/job.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/job/job_watch.h"
 #include "runtime/cli/job/join_world.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/comm/ranks/network_rate.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 
@@ -82,7 +82,8 @@ Result<Job> join_job(const GlobalOptions& options, const std::string& command) {
           .unwatched = {},
           .hangs = nullptr,
           .watch = nullptr,
-          .end = nullptr};
+          .end = nullptr,
+          .work = nullptr};
   XRUN_ASSIGN(job.world, join_world(options, command));
   if (job.world == nullptr) {
     return job;
@@ -153,75 +154,80 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   return error;
 }
 
-// Lets the lowest rank that could not make its module print the cause, `held`. Returns the exit code of that rank, or
-// 0.
-int settle(const Job& job, int exit, const std::string& held) {
-  const auto exits = job.world->gather(std::to_string(exit));
-  for (int rank = 0; exits.ok() && rank < job.count(); ++rank) {
-    if (const int code = std::atoi((*exits)[static_cast<size_t>(rank)].c_str()); code != 0) {
-      if (rank == job.rank()) {
-        std::fputs(fmt::format("{}:\n{}", job.world->name(rank), held).c_str(), stderr);
-      }
-      return code;
+// Plans on rank 0, for the ranks of the job.
+Outcome<PlannedModel> plan_as_first(const Job& job, const std::string& path, const GlobalOptions& options,
+                                    const Console& console) {
+  XRUN_ASSIGN(PlannedModel planned, plan_from(path, options, console, true));
+  XRUN_TRY(with_sources(check_ranks(planned.plan, job.count(), job.hosts()), planned.model.sources));
+  return planned;
+}
+
+// Makes the module of rank 0's plan on another rank.
+Outcome<PlannedModel> plan_as_other(const std::string& bytes, const std::string& path, const GlobalOptions& options) {
+  XRUN_ASSIGN(PlannedModel planned, plan_received(bytes, options, Console(options)));
+  XRUN_TRY(check_same_plan(planned.plan, path));
+  return planned;
+}
+
+// Compares the outcomes of all ranks. If some have failed, all return the exit code of the lowest of them, which alone
+// returns its failure.
+Outcome<PlannedModel> settle(const Job& job, Outcome<PlannedModel> mine) {
+  const auto exits = job.world->gather(std::to_string(mine.ok() ? 0 : mine.error().exit));
+  if (!exits.ok()) {
+    return Failure::silent(exit_code(exits.error().kind));
+  }
+  for (int rank = 0; rank < job.count(); ++rank) {
+    const int code = std::atoi((*exits)[static_cast<size_t>(rank)].c_str());
+    if (code != 0 && rank != job.rank()) {
+      return Failure::silent(code);
+    }
+    if (code != 0) {
+      Failure failure = std::move(mine).error();
+      failure.heading = job.world->name(rank);
+      return failure;
     }
   }
-  return exits.ok() ? 0 : exit_code(exits.error().kind);
+  return mine;
+}
+
+// The message of rank 0 to the others: its exit code in three digits, and the plan.
+std::string message_of_first(const Outcome<PlannedModel>& planned) {
+  std::string message = fmt::format("{:03}", planned.ok() ? 0 : planned.error().exit);
+  if (planned.ok()) {
+    const auto bytes = planner::plan_bytes(planned->plan);
+    message.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return message;
 }
 
 }  // namespace
 
-std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
-                                        const Console& console, int& exit) {
-  if (job.world == nullptr) {
-    auto alone = plan_from(path, path_options, console, true, exit);
-    if (const Status fits = alone ? check_ranks(alone->plan, 1) : Status(); !fits.ok()) {
-      exit = console.fail(fits.error(), alone->model.sources);
-      return std::nullopt;
-    }
-    return alone;
-  }
-  std::optional<PlannedModel> planned;
-  std::string said;
-  exit = 0;
+Outcome<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
+                                  const Console& console) {
+  Outcome<PlannedModel> mine = Failure::silent(0);  // on ranks other than 0, until they have the plan
   if (job.leads()) {
-    planned = plan_from(path, path_options, console, true, exit);
-    if (planned) {
-      if (const Status fits = check_ranks(planned->plan, job.count(), job.hosts()); !fits.ok()) {
-        exit = console.fail(fits.error(), planned->model.sources);
-        planned.reset();
-      }
-    }
-    said = fmt::format("{:03}", exit);
-    if (planned) {
-      const auto bytes = planner::plan_bytes(planned->plan);
-      said.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
+    mine = plan_as_first(job, path, path_options, console);
   }
-  const auto from_first = job.world->broadcast(said);
+  if (job.world == nullptr) {
+    return mine;
+  }
+  const auto from_first = job.world->broadcast(job.leads() ? message_of_first(mine) : "");
+  if (job.leads() && !mine.ok()) {
+    return mine;
+  }
   if (!from_first.ok()) {
-    exit = fail_job(job, from_first.error(), console, {});
-    return std::nullopt;
+    return fail_job(job, from_first.error());
   }
-  exit = std::atoi(from_first->substr(0, 3).c_str());
-  if (exit != 0) {
-    return std::nullopt;
+  if (const int exit = std::atoi(from_first->substr(0, 3).c_str()); exit != 0) {
+    return Failure::silent(exit);
   }
-  std::string held;
   if (!job.leads()) {
-    const Console own(job.options, &held);
-    planned = plan_received(from_first->substr(3), job.options, own, exit);
-    if (const Status same = planned ? check_same_plan(planned->plan, path) : Status(); !same.ok()) {
-      exit = own.fail(same.error(), {});
-      planned.reset();
-    }
+    mine = plan_as_other(from_first->substr(3), path, job.options);
   }
-  exit = settle(job, exit, held);
-  if (exit != 0) {
-    return std::nullopt;
-  }
-  planned->rank = job.rank();
-  planned->plan.training.ranks = planned->plan.inference.ranks = job.count();
-  for (planner::StepProgram& step : planned->plan.smaller) {
+  XRUN_ASSIGN(PlannedModel planned, settle(job, std::move(mine)));
+  planned.rank = job.rank();
+  planned.plan.training.ranks = planned.plan.inference.ranks = job.count();
+  for (planner::StepProgram& step : planned.plan.smaller) {
     step.program.ranks = job.count();
   }
   return planned;
@@ -244,18 +250,18 @@ runtime::SessionOptions session_options(const Job& job, const PlannedModel& plan
   return options;
 }
 
-int fail_job(const Job& job, const Error& error, const Console& console, const SourceMap& sources) {
+Failure fail_job(const Job& job, const Error& error, const SourceMap& sources) {
   if (const auto loss = loss_of(job)) {
-    return tells_loss(job) || waits_in_vain(job) ? console.fail(*loss) : exit_code(loss->kind);
+    return tells_loss(job) || waits_in_vain(job) ? Failure(*loss) : Failure::silent(exit_code(loss->kind));
   }
   if (job.world != nullptr) {
     const bool tells = job.world->tells(error);
     job.world->leave(error);
     if (!tells) {
-      return exit_code(error.kind);
+      return Failure::silent(exit_code(error.kind));
     }
   }
-  return error.message.empty() ? exit_code(error.kind) : console.fail(error, sources);
+  return {error, sources};
 }
 
 }  // namespace xrun::cli

@@ -10,11 +10,13 @@
 
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 #include "runtime/cli/job/hang_watch.h"
 #include "runtime/cli/job/rank_facts.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/comm/ranks/rank_watch.h"
 #include "runtime/comm/ranks/world.h"
+#include "runtime/train/session/session.h"
 
 namespace xrun::cli {
 
@@ -40,7 +42,8 @@ struct Job {
   std::optional<Error> unwatched;    // why ranks cannot be watched
   std::unique_ptr<HangWatch> hangs;  // null if `watch` is null; `watch` uses it
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
-  std::unique_ptr<WorldEnd> end;              // last, so that it is destroyed before the watch
+  std::unique_ptr<WorldEnd> end;              // after `watch`, so that it is destroyed before it
+  std::shared_ptr<void> work;                 // the work of the command, which uses the members above
 
   int rank() const { return world == nullptr ? 0 : world->rank(); }
   int count() const { return world == nullptr ? 1 : world->count(); }
@@ -60,10 +63,10 @@ Status measure_network(Job& job);
 // message "rank 2 ...": "reads other data than rank 0".
 Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help);
 // Plans on rank 0 (plan_from) and sends the plan to the other ranks. If another rank was given a plan file, it checks
-// that the file holds the same plan. Returns nullopt after an error, which one rank has printed, and sets `exit`.
-// `path_options`: the options of rank 0.
-std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
-                                        const Console& console, int& exit);
+// that the file holds the same plan. If a rank fails, all fail with its exit code, and the failure is silent on the
+// other ranks. `path_options`: the options of rank 0.
+Outcome<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
+                                  const Console& console);
 
 // Checks that `count` ranks on `hosts` hosts can run the plan. Errors: kUsage XG0832.
 Status check_ranks(const planner::Plan& plan, int count, int hosts = 1);
@@ -71,8 +74,8 @@ Status check_ranks(const planner::Plan& plan, int count, int hosts = 1);
 // The options of this rank's session. REQUIRES: job, plan and devices outlive the session.
 runtime::SessionOptions session_options(const Job& job, const PlannedModel& planned, const runtime::DeviceSet& devices);
 
-// Ends the run with an error: notifies the other ranks, prints the error if this rank is the one to print it, and
-// returns the exit code.
-int fail_job(const Job& job, const Error& error, const Console& console, const SourceMap& sources);
+// Ends the run with an error: notifies the other ranks, and returns the failure that this rank prints. That is the loss
+// of a rank if it has caused the error; it is silent if another rank prints it.
+Failure fail_job(const Job& job, const Error& error, const SourceMap& sources = {});
 
 }  // namespace xrun::cli

@@ -1,10 +1,9 @@
-// Joins the processes that a launcher started together, and compares their commands. Some commands use all processes;
-// others need only one of them.
+// Joins the processes that a launcher started together, and compares their commands.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/result.h"
@@ -19,11 +18,13 @@ namespace xrun::cli {
 Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, const std::string& command,
                                                    bool direct = true);
 
-// Runs a command that needs only one process. If a launcher started several processes with equal `words` in one
-// directory, rank 0 runs the command and all end with its exit code. Processes with different words each run their own
-// command.
-int run_once(const GlobalOptions& options, const std::string& command, const std::vector<std::string>& words,
-             const std::function<int()>& action);
+// The two steps of join_world. Ranks exchange their commands as texts; the text of a command that needs only one
+// process begins with kAlone. compare_commands checks that no rank runs a command that conflicts with `mine`, and
+// returns the commands that all ranks sent.
+constexpr std::string_view kAlone = "alone ";
+Result<std::unique_ptr<runtime::World>> connect_ranks(const GlobalOptions& options, bool direct);
+Result<std::vector<std::string>> compare_commands(runtime::World& world, const std::string& mine);
+
 // Removes the message from the error of a call that all ranks made together, except on the rank that prints it.
 Error for_one(const runtime::World& world, Error error);
 

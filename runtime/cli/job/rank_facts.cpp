@@ -14,7 +14,7 @@
 #include "graph/base/xxh128.h"
 #include "ops/simd/isa.h"
 #include "runtime/checkpoint/files/owner.h"
-#include "runtime/cli/model/planned.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"
 #include "runtime/device/libraries.h"

@@ -196,7 +196,7 @@ Seconds wait_before_restart(int ends_at_once) {
   return ends_at_once < 2 ? 0 : std::min<Seconds>(kLongestWait, 1 << std::min(ends_at_once - 2, kDoublings));
 }
 
-int run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
+Outcome<int> run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
   if (!file.empty() || args.command.empty()) {
     return usage_fault("`--restarts` starts the command after `--`, but " +
                            (file.empty() ? "there is no command" : "`" + file + "` is before `--`"),

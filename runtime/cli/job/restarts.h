@@ -7,6 +7,7 @@
 
 #include "graph/base/units.h"
 #include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 #include "runtime/cluster/rank_exits.h"
 
 namespace xrun::cli {
@@ -45,6 +46,6 @@ Seconds wait_before_restart(int ends_at_once);
 // command died of a signal or was not running; 2 if the command is missing or cannot be started. A request to stop
 // reaches the command as SIGUSR1, which launchers pass on to all ranks. `file`: a file named before `--`, which is an
 // error.
-int run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file);
+Outcome<int> run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file);
 
 }  // namespace xrun::cli

@@ -73,22 +73,19 @@ Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, c
 
 }  // namespace
 
-std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool strict, int& exit, const lang::Texts* texts, lang::Facts* facts) {
+Outcome<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                bool strict, const lang::Texts* texts, lang::Facts* facts) {
   if (const auto fault = texts == nullptr ? find_fault(path) : std::nullopt) {
-    exit = console.fail(*fault);
-    return std::nullopt;
+    return *fault;
   }
   LoadedModel model;
   Diagnostics diagnostics;
   auto file = load_file(path, options, strict, texts, model.sources, diagnostics, facts);
-  console.report(diagnostics, model.sources);
   const bool warned = strict && !diagnostics.all().empty();
   if (!file || diagnostics.has_errors() || warned) {
-    exit = exit_code(ErrorKind::kContent);
-    return std::nullopt;
+    return Failure(std::move(diagnostics), std::move(model.sources));
   }
-  exit = 0;
+  console.report(diagnostics, model.sources);
   model.file = std::move(*file);
   if (options.deterministic) {
     model.file.module.train.deterministic = true;
@@ -118,23 +115,22 @@ Diagnostics unfinished_parts(const LoadedModel& model, Severity severity) {
   return parts;
 }
 
-int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training) {
+Outcome<void> check_complete(const LoadedModel& model, bool needs_training) {
   const Module& module = model.file.module;
-  if (const Diagnostics later = unfinished_parts(model, Severity::kError); later.has_errors()) {
-    console.report(later, model.sources);
-    return exit_code(ErrorKind::kContent);
+  if (Diagnostics later = unfinished_parts(model, Severity::kError); later.has_errors()) {
+    return Failure(std::move(later), model.sources);
   }
   const std::string path = model.sources.size() > 0 ? model.sources.path(0) : "the file";
   if (module.model.empty()) {
-    return console.fail(content_error("XG0221", path + " has no `model`", "declare one: model name { ... }"));
+    return content_error("XG0221", path + " has no `model`", "declare one: model name { ... }");
   }
   if (needs_training && !module.has_train) {
-    return console.fail(content_error("XG0222", path + " has no `train`", "say how to train: train name { ... }"));
+    return content_error("XG0222", path + " has no `train`", "say how to train: train name { ... }");
   }
   if (needs_training && !module.has_data) {
-    return console.fail(content_error("XG0223", path + " has no `data`", "say what to train on: data name { ... }"));
+    return content_error("XG0223", path + " has no `data`", "say what to train on: data name { ... }");
   }
-  return 0;
+  return {};
 }
 
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {

@@ -13,6 +13,7 @@
 #include "planner/program/machine.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -21,13 +22,13 @@ struct LoadedModel {
   lang::CheckedFile file;
 };
 
-// Reads and checks the file and prints its diagnostics. Returns nullopt after errors and sets `exit` to the exit code.
-// `texts`: file contents by path, which are used instead of the disk; null: all files are read from disk.
-std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool strict, int& exit, const lang::Texts* texts = nullptr,
-                                      lang::Facts* facts = nullptr);
+// Reads and checks the file, and prints its warnings. If there are errors, the failure has the warnings as well.
+//   strict  warnings are errors
+//   texts   file contents by path, which are used instead of the disk; null: all files are read from disk
+Outcome<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                bool strict, const lang::Texts* texts = nullptr, lang::Facts* facts = nullptr);
 
-// Does the same without printing anything. Returns nullopt if there are errors.
+// Does the same without printing warnings. Returns nullopt if there are errors.
 std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
                                               const lang::Texts* texts = nullptr);
 
@@ -35,11 +36,9 @@ std::optional<lang::CheckedFile> read_quietly(const std::string& path, const Glo
 // operators (XG0198). If there are no diagnostics, `plan` accepts the module.
 Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
 
-// Checks whether a module can be planned, and prints why not: it has parts that this edition only checks, or lacks
-// parts.
+// Checks that a module can be planned. It fails if the module has parts that this edition only checks, or lacks parts.
 //   needs_training  the command trains, so the module needs `data` and `train`
-// Returns 0 or the exit code.
-int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training);
+Outcome<void> check_complete(const LoadedModel& model, bool needs_training);
 
 struct PreparedModel {
   Module training;   // with backward part

@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 
 #include "runtime/checkpoint/tensors/mismatch.h"
 #include "runtime/cli/model/model_form.h"
+#include "runtime/cli/model/plan_flags.h"
 
 namespace xrun::cli {
 namespace {
@@ -23,21 +25,17 @@ std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
 
 }  // namespace
 
-std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
-                                     const GlobalOptions& options, const Console& console, int& exit) {
+Outcome<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
+                               const GlobalOptions& options, const Console& console) {
   if (!path.empty()) {
-    return plan_from(path, options, console, true, exit);
+    return plan_from(path, options, console, true);
   }
-  const auto text = checkpoint.ok() ? runtime::read_model_text(checkpoint->path, checkpoint->manifest)
-                                    : Result<runtime::ModelText>(checkpoint.error());
-  if (!text.ok()) {
-    exit = console.fail(text.error());
-    return std::nullopt;
-  }
+  XRUN_ASSIGN(const auto text, checkpoint.ok() ? runtime::read_model_text(checkpoint->path, checkpoint->manifest)
+                                               : Result<runtime::ModelText>(checkpoint.error()));
   std::string file;
-  const GlobalOptions all = with_plan_options(options, text->options, file);
-  const lang::Texts texts(text->files.begin(), text->files.end());
-  return plan_texts(file, texts, all, console, exit);
+  const GlobalOptions all = with_plan_options(options, text.options, file);
+  const lang::Texts texts(text.files.begin(), text.files.end());
+  return plan_texts(file, texts, all, console);
 }
 
 Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,

@@ -2,7 +2,6 @@
 // the checkpoint is used.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "runtime/checkpoint/store.h"
@@ -13,8 +12,8 @@ namespace xrun::cli {
 
 // Makes a plan for a checkpoint from FILE or PLAN. If `path` is empty, uses the model in the checkpoint with the flags
 // of its run, which given flags override.
-std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
-                                     const GlobalOptions& options, const Console& console, int& exit);
+Outcome<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
+                               const GlobalOptions& options, const Console& console);
 
 // Checks that the checkpoint exists, and that FILE computes the same from its inputs as the checkpoint's model. The
 // second check is skipped if `path` is empty, if `anyway` is set, if the checkpoint holds no text that this version

@@ -11,6 +11,7 @@
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/predict/ranking.h"
 #include "runtime/train/evaluation/inference.h"
+#include "runtime/train/state/class_tables.h"
 
 namespace xrun::cli {
 

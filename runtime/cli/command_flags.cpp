@@ -1,0 +1,260 @@
+// The commands and their own flags.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "runtime/checkpoint/tensors/checkpoint.h"
+#include "runtime/cli/command_line.h"
+#include "runtime/cli/commands/commands.h"
+#include "runtime/cli/console/flag_table.h"
+
+namespace xrun::cli {
+namespace {
+
+// The help about the global flags. CLI11 lists these flags only in the help of the whole program.
+std::string common_help(const CLI::App& app) {
+  const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
+  const auto common = app.get_options([](const CLI::Option* option) { return option->get_group() == kCommonFlags; });
+  const std::string group = formatter == nullptr ? "" : formatter->make_group(kCommonFlags, false, common);
+  return group.substr(std::min(group.find_first_not_of('\n'), group.size()));
+}
+
+CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name, const std::string& about,
+                      std::function<Outcome<int>()> action) {
+  CLI::App* command = app.add_subcommand(name, about);
+  command->fallthrough();
+  command->option_defaults()->group("Options");
+  command->footer([command] {
+    const CLI::App* whole = command;
+    while (whole->get_parent() != nullptr) {
+      whole = whole->get_parent();
+    }
+    return common_help(*whole);
+  });
+  // With this kind of callback, CLI11 checks a command and reads the variables of its flags only if the command is
+  // given.
+  command->parse_complete_callback([&line, action = std::move(action)] {
+    if (action) {  // a command with subcommands has no action of its own
+      line.action = action;
+    }
+  });
+  return command;
+}
+
+// Sorts the words of [FILE] CKPT [IMAGES...]: if the first word is a checkpoint, there is no FILE.
+Outcome<void> find_checkpoint(const std::string& command, std::string& file, std::string& checkpoint,
+                              std::vector<std::string>* images) {
+  if (runtime::is_checkpoint(file)) {
+    if (images != nullptr && !checkpoint.empty()) {
+      images->insert(images->begin(), checkpoint);
+    } else if (!checkpoint.empty()) {
+      return usage_fault("`xrun " + command + "`: `" + file + "` is a checkpoint, but `" + checkpoint + "` follows it",
+                         "write xrun " + command + " FILE CKPT, or xrun " + command + " CKPT");
+    }
+    checkpoint = std::exchange(file, "");
+  } else if (checkpoint.empty()) {
+    return usage_fault("`xrun " + command + "` needs a checkpoint: `" + file + "` is not one, and no other is named",
+                       "name a step directory, its parent, or `latest` in it: xrun " + command + " ckpt/NAME");
+  }
+  return {};
+}
+
+// Commands that read and write the texts of models.
+void add_text_commands(CLI::App& app, CommandLine& line) {
+  CLI::App* fresh = add_command(app, line, "new", "make a directory with a model that trains at once",
+                                [&line] { return run_new(line.global, line.fresh); });
+  fresh->add_option("directory", line.fresh.directory, "the directory to make")->required()->type_name("NAME");
+  std::vector<std::string> models;
+  for (const Template& one : templates()) {
+    models.emplace_back(one.name);
+  }
+  fresh->add_option("--template", line.fresh.model, "the kind of model (mlp)")->check(CLI::IsMember(models));
+
+  CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
+                                [&line] { return run_check(line.global, line.check); });
+  check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
+  check->add_flag("--data", line.check.data, "also open the data");
+  check->add_flag("--strict", line.check.strict, "warnings are errors");
+
+  CLI::App* fmt = add_command(app, line, "fmt", "write files in canonical layout",
+                              [&line] { return run_fmt(line.global, line.fmt); });
+  fmt->add_option("files", line.fmt.paths, "model files; of a directory all .xgraph files below it")
+      ->type_name("FILE...");
+  fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
+  fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
+
+  CLI::App* fix = add_command(app, line, "fix", "apply the edits of messages that are sure",
+                              [&line] { return run_fix(line.global, line.fix); });
+  fix->add_option("files", line.fix.paths, "model files; of a directory all .xgraph files below it")
+      ->required()
+      ->type_name("FILE...");
+
+  CLI::App* explain = add_command(app, line, "explain", "say what a code, an operator or a setting means",
+                                  [&line] { return run_explain(line.global, line.explain); });
+  explain
+      ->add_option("topics", line.explain.topics,
+                   "a code, an operator, a setting, or a tensor of a file: XG0301, conv, train.lr, face.xgraph:feature")
+      ->type_name("TOPIC...");
+  explain->add_flag("--list", line.explain.list, "name all of them");
+  explain->add_flag("--unavailable", line.explain.unavailable, "with --list: only what is known and not available yet");
+
+  add_command(app, line, "lsp", "serve an editor on stdin and stdout (Language Server Protocol)",
+              [] { return run_lsp(); });
+}
+
+void add_plan_and_show(CLI::App& app, CommandLine& line) {
+  CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
+                               [&line] { return run_plan(line.global, line.plan); });
+  plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
+  plan->add_option("-o,--output", line.plan.output, "plan file (default: the model's name with .xplan, here)")
+      ->type_name("FILE");
+  plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, write nothing");
+  plan->add_option("--diff", line.plan.diff, "print what differs from this plan instead")->type_name("PLAN");
+  plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 if the plans differ");
+  plan->add_option("--why", line.plan.why, "print the reasons for one decision instead")->type_name("KEY");
+  plan->add_option("--fit", line.plan.fit, "print how many classes fit instead, for each choice of the head")
+      ->check(CLI::IsMember({"classes"}));
+
+  CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",
+                               [&line] { return run_show(line.global, line.show); });
+  show->alias("inspect");
+  show->add_option("file", line.show.file, "model, plan, checkpoint, log.jsonl or the directory of a run")
+      ->required()
+      ->type_name("FILE");
+  show->add_option("--table", line.show.table, "layers, memory, comm or why")
+      ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
+  show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")
+      ->check(CLI::IsMember({"tokens", "ast", "checked", "module", "backward", "plan", "program"}));
+  show->add_option("--depth", line.show.depth, "with --table layers: parts of a path that make a layer")
+      ->check(CLI::Range(1, 64));
+  show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
+  show->add_flag("--explicit", line.show.write_defaults, "the model file with every default written out");
+}
+
+Outcome<int> start_training(CommandLine& line) {
+  if (line.restarts.restarts >= 0) {
+    return run_restarts(line.global, line.restarts, line.train.file);
+  }
+  if (line.train.overwrite && line.train.resume != "never") {
+    return usage_fault("`--overwrite` is for a run that starts over, but this one continues",
+                       "leave it out, or add --resume never");
+  }
+  if (line.steps >= 0) {
+    line.train.steps = line.steps;
+  }
+  if (line.global.format == "json" && line.global.progress == "auto") {
+    line.global.progress = "json";  // a run has no other results than its events
+  }
+  return run_train(line.global, line.train);
+}
+
+void add_train(CLI::App& app, CommandLine& line) {
+  CLI::App* train = add_command(app, line, "train", "execute a plan", [&line] { return start_training(line); });
+  train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
+  train
+      ->add_option("--restarts", line.restarts.restarts,
+                   "start the command after `--` again, at most N times, if it stops early or is killed")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000));
+  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
+  train->add_flag("--overwrite", line.train.overwrite,
+                  "with `--resume never`: move a run that is there to NAME.1, and start over");
+  train->add_flag("--extend", line.train.extend, "continue with another length and rate than the run had");
+  train->add_option("--steps", line.steps, "stop once the run has done this many steps")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  train
+      ->add_option(
+          "--step-timeout", line.train.step_timeout,
+          "with several processes: end the run when a rank hangs in a step, a save or an evaluation for this many "
+          "seconds (600; 0: never)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 1'000'000));
+  train->add_option("--profile", line.train.profile, "after N steps of warm-up, report where the time of a step goes")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+}
+
+void add_eval(CLI::App& app, CommandLine& line) {
+  CLI::App* eval = add_command(app, line, "eval", "measure a checkpoint", [&line]() -> Outcome<int> {
+    XRUN_TRY(find_checkpoint("eval", line.eval.file, line.eval.checkpoint, nullptr));
+    return run_eval(line.global, line.eval);
+  });
+  eval->add_option("file", line.eval.file, "model file; without one: the model that the checkpoint holds")
+      ->required()
+      ->type_name("[FILE]");
+  eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
+  eval->add_flag("--anyway", line.eval.anyway, "also if FILE is another model than that of the checkpoint");
+  eval->add_option("--on", line.eval.on, "sources (default: all that `train` names)");
+  eval->add_flag("--per-class", line.eval.per_class, "accuracy and precision of each class, the worst first");
+  eval->add_option("--confusion", line.eval.confusion, "write the counts of true and predicted classes, as CSV")
+      ->type_name("FILE");
+  eval->add_option("--wrong", line.eval.wrong, "write the list of misclassified samples to DIR/wrong.tsv")
+      ->type_name("DIR");
+}
+
+void add_predict(CLI::App& app, CommandLine& line) {
+  CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures", [&line]() -> Outcome<int> {
+    XRUN_TRY(find_checkpoint("predict", line.predict.file, line.predict.checkpoint, &line.predict.images));
+    return run_predict(line.global, line.predict);
+  });
+  predict->add_option("file", line.predict.file, "model file; without one: the model that the checkpoint holds")
+      ->required()
+      ->type_name("[FILE]");
+  predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
+      ->type_name("CKPT");
+  predict->add_flag("--anyway", line.predict.anyway, "also if FILE is another model than that of the checkpoint");
+  predict->add_option("images", line.predict.images, "pictures, or directories of pictures")->type_name("IMAGES...");
+  predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
+  predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");
+  predict->add_option("--topk", line.predict.topk, "classes a picture (5)")->check(CLI::Range(1, 1000));
+  predict->add_option("--scores", line.predict.scores, "probabilities (default) or logits of the classes")
+      ->check(CLI::IsMember({"probabilities", "logits"}));
+  predict->add_flag("--embedding", line.predict.embedding, "the model's output instead of classes");
+  predict
+      ->add_option("-o,--output", line.predict.output,
+                   "write embeddings, names and classes to FILE.npy and FILE.tsv, or to FILE.npz")
+      ->type_name("FILE");
+}
+
+void add_bench(CLI::App& app, CommandLine& line) {
+  CLI::App* bench = add_command(app, line, "bench", "measure a part of xrun on this machine", nullptr);
+  bench->require_subcommand(1);
+  for (const BenchmarkEntry& entry : benchmarks()) {
+    Benchmark& benchmark = *line.benchmarks.emplace_back(entry.make());
+    benchmark.add_flags(*add_command(*bench, line, entry.name, entry.about,
+                                     [&line, &benchmark] { return run_bench(line.global, benchmark); }));
+  }
+}
+
+// Commands about the program and the machine.
+void add_program_commands(CLI::App& app, CommandLine& line) {
+  add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
+
+  CLI::App* completions = add_command(app, line, "completions", "print a script that completes xrun in a shell",
+                                      [&] { return run_completions(read_commands(app), line.completions); });
+  completions->add_option("shell", line.completions.shell, "the shell")
+      ->required()
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+
+  CLI::App* man = add_command(app, line, "man", "print a page of the manual, to be read by `man -l -`",
+                              [&] { return run_man(read_commands(app), line.man); });
+  man->add_option("command", line.man.words, "the command (default: xrun itself)")->type_name("[COMMAND...]");
+  man->add_option("--write", line.man.directory, "write all pages into this directory instead")->type_name("DIR");
+}
+
+}  // namespace
+
+// The help lists the commands in this order.
+void add_commands(CLI::App& app, CommandLine& line) {
+  add_text_commands(app, line);
+  add_plan_and_show(app, line);
+  add_train(app, line);
+  add_eval(app, line);
+  add_predict(app, line);
+  add_bench(app, line);
+  add_program_commands(app, line);
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,66 @@
+// The whole command line: the variables of all flags, the commands, and what they have in common.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cli/commands/bench.h"
+#include "runtime/cli/commands/completions.h"
+#include "runtime/cli/commands/man_pages.h"
+#include "runtime/cli/commands/new.h"
+#include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
+#include "runtime/cli/console/usage.h"
+#include "runtime/cli/job/restarts.h"
+
+namespace xrun::cli {
+
+// The variables that CLI11 fills. CLI11 keeps references to them, so they must live while the command line is parsed.
+struct CommandLine {
+  GlobalOptions global;
+  std::vector<std::string> sets;
+  std::string devices;
+  NewArgs fresh;
+  CheckArgs check;
+  FmtArgs fmt;
+  FixArgs fix;
+  ExplainArgs explain;
+  PlanArgs plan;
+  ShowArgs show;
+  TrainArgs train;
+  RestartArgs restarts;
+  int64_t steps = -1;
+  EvalArgs eval;
+  PredictArgs predict;
+  CompletionsArgs completions;
+  ManArgs man;
+  std::vector<std::unique_ptr<Benchmark>> benchmarks;
+  std::function<Outcome<int>()> action;  // of the command that is given
+};
+
+// The properties of a command on which the common part of the command line depends.
+struct CommandTraits {
+  std::string_view name;
+  bool computes = true;     // the flags that decide what is computed, such as --set and --devices, have an effect
+  bool writes_run = false;  // -C has an effect
+  bool once = true;         // if a launcher started several processes, only one of them runs the command (run_once)
+};
+const CommandTraits& traits_of(std::string_view command);
+
+// The name of the group of flags that every command has.
+constexpr const char* kCommonFlags = "Flags of every command";
+
+// Adds these flags, and all commands with their own flags. The commands keep references to `app` and `line`.
+void add_global_flags(CLI::App& app, CommandLine& line);
+void add_commands(CLI::App& app, CommandLine& line);
+
+// Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot check. REQUIRES: the
+// command line is parsed.
+Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words& words);
+
+}  // namespace xrun::cli

@@ -1,0 +1,131 @@
+// The flags of every command, and the commands on which some of these flags have no effect.
+#include <algorithm>
+#include <iterator>
+
+#include "graph/base/check.h"
+#include "runtime/cli/command_line.h"
+#include "runtime/cli/console/counts.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr CommandTraits kCommands[] = {
+    {.name = "new", .computes = false},
+    {.name = "check"},
+    {.name = "fmt", .computes = false},
+    {.name = "fix"},
+    {.name = "explain"},
+    {.name = "lsp", .computes = false, .once = false},
+    {.name = "plan", .once = false},
+    {.name = "show"},
+    {.name = "train", .writes_run = true, .once = false},
+    {.name = "eval"},
+    {.name = "predict"},
+    {.name = "bench", .once = false},
+    {.name = "doctor", .computes = false, .once = false},
+    {.name = "completions", .computes = false},
+    {.name = "man", .computes = false},
+};
+
+// The flags that decide what is computed.
+constexpr const char* kDeciding[] = {"--set",     "--run",     "--cluster",       "--schedule",
+                                     "--devices", "--threads", "--deterministic", "--cost"};
+
+// The first flag that was typed but has no effect on the command. Empty: no such flag.
+std::string idle_flag(const CLI::App& app, const Words& words) {
+  const CommandTraits& command = traits_of(app.get_subcommands()[0]->get_name());
+  std::vector<const char*> idle;
+  if (!command.writes_run) {
+    idle.push_back("-C");
+  }
+  if (!command.computes) {
+    idle.insert(idle.end(), std::begin(kDeciding), std::end(kDeciding));
+  }
+  for (const char* flag : idle) {
+    const CLI::Option& option = *app.get_option(flag);
+    if (option.count() > 0 && words.variable(option).empty()) {  // a variable may be set for other commands
+      return flag;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+const CommandTraits& traits_of(std::string_view command) {
+  const auto* const found = std::ranges::find(kCommands, command, &CommandTraits::name);
+  XRUN_CHECK(found != std::end(kCommands), "every command has traits");
+  return *found;
+}
+
+void add_global_flags(CLI::App& app, CommandLine& line) {
+  GlobalOptions& g = line.global;
+  app.option_defaults()->group(kCommonFlags);
+  app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);  // one value per flag: the next word is the file
+  app.add_option("--run", g.run, "the `run` declaration to use");
+  app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
+  app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
+  app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
+  app.add_option("--format", g.format, "text or json; of `bench` also md, of `check` also sarif")
+      ->check(CLI::IsMember({"text", "json", "md", "sarif"}));
+  app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
+      ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
+  app.add_option("--color", g.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII");
+  app.add_flag("-q,--quiet", g.quiet, "errors only");
+  app.add_flag("-v,--verbose", g.verbose, "say more");
+  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan");
+  app.add_option("--threads", g.threads, "threads of all devices together (default: cores)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)");
+  app.add_option("--cost", g.cost, "analytic or measured times of operators")
+      ->check(CLI::IsMember({"analytic", "measured"}));
+  app.option_defaults()->group("Options");
+}
+
+Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
+  const auto as_given = [&](const std::string& flag, const std::string& value) {
+    const std::string variable = words.variable(*app.get_option(flag));
+    return variable.empty() ? "`" + flag + " " + value + "`" : "`" + variable + "` in the environment";
+  };
+  if (const std::string flag = idle_flag(app, words); !flag.empty()) {
+    return usage_fault(
+        "`" + flag + "` has no effect on `xrun " + app.get_subcommands()[0]->get_name() + "`",
+        flag == "-C" ? "leave it out: only `xrun train` writes there, and other commands take paths" : "leave it out");
+  }
+  for (const std::string& set : line.sets) {
+    const size_t equals = set.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return usage_fault(as_given("--set", set) + " has no `=` after a path",
+                         "write it as PATH=VALUE: --set train.lr=0.1");
+    }
+    line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+  }
+  if (line.global.format == "md" && !app.got_subcommand("bench")) {
+    return usage_fault(as_given("--format", "md") + ": only `xrun bench` prints Markdown",
+                       "ask for text or for JSON: --format json");
+  }
+  if (line.global.format == "sarif" && !app.got_subcommand("check")) {
+    return usage_fault(as_given("--format", "sarif") + ": only `xrun check` prints SARIF",
+                       "ask for text or for JSON: --format json");
+  }
+  if (line.devices.empty()) {
+    return {};
+  }
+  if (line.devices.rfind("cuda", 0) == 0) {
+    return usage_fault(as_given("--devices", line.devices) + ": GPUs are not yet supported by this build",
+                       "give a number of CPU devices: --devices 2");
+  }
+  const int64_t count = parse_count(line.devices).value_or(0);
+  if (count < 1 || count > 1024) {
+    return usage_fault(as_given("--devices", line.devices) + " is not a number of devices from 1 to 1024",
+                       "give a number of CPU devices: --devices 2");
+  }
+  line.global.devices = static_cast<int>(count);
+  return {};
+}
+
+}  // namespace xrun::cli
