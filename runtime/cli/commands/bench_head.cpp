@@ -126,107 +126,53 @@ class HeadBenchmark final : public Benchmark {
     return {};
   }
 
-  BenchReport report(const runtime::HeadFigures& figures, const runtime::Host& host) const {
+  // The medians of the rounds, and what follows from them.
+  struct Medians {
+    Seconds step = 0;
+    Seconds least = 0;  // the fastest step
+    Seconds selection = 0;
+    Seconds forward = 0;
+    Seconds backward = 0;
+    double samples = 0;  // rows a second
+    double flops = 0;    // this and the next two: the machine's rates
+    double exponentials = 0;
+    double traffic = 0;
+    MachineShare share;
+    Bytes beyond = 0;  // memory of the peak that is not weights, states, lists or logits
+  };
+
+  Medians medians_of(const runtime::HeadFigures& figures, const runtime::Host& host) const {
     const auto median_of = [&](auto value) {
       std::vector<double> values;
       std::ranges::transform(figures.rounds, std::back_inserter(values), value);
       return median(std::move(values));
     };
-    const Seconds step = median_of([](const auto& round) { return round.step(); });
-    const Seconds least = std::ranges::min_element(figures.rounds, {}, &runtime::HeadRound::step)->step();
-    const double rate = static_cast<double>(one_.batch) / step;
-    const double flops = median_of([](const auto& round) { return round.rates.flops.a_second(); });
-    const double exponentials = median_of([](const auto& round) { return round.rates.exponentials.a_second(); });
-    const double traffic = median_of([](const auto& round) { return round.rates.bytes.a_second(); });
-    const MachineShare share{
-        .share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); }),
-        .processor_share =
-            median_of([&](const auto& round) { return runtime::roofline_share_of_processors(one_, round); }),
-        .processors = median_of(
-            [&](const auto& round) { return processors_of(round.rates.flops.time, one_.threads, host.cores); })};
-    const Seconds selection = median_of([](const auto& round) { return round.selection.wall; });
-    const Seconds forward = median_of([](const auto& round) { return round.forward.wall; });
-    const Seconds backward = median_of([](const auto& round) { return round.backward.wall; });
-    const Bytes beyond =
+    Medians medians;
+    medians.step = median_of([](const auto& round) { return round.step(); });
+    medians.least = std::ranges::min_element(figures.rounds, {}, &runtime::HeadRound::step)->step();
+    medians.selection = median_of([](const auto& round) { return round.selection.wall; });
+    medians.forward = median_of([](const auto& round) { return round.forward.wall; });
+    medians.backward = median_of([](const auto& round) { return round.backward.wall; });
+    medians.samples = static_cast<double>(one_.batch) / medians.step;
+    medians.flops = median_of([](const auto& round) { return round.rates.flops.a_second(); });
+    medians.exponentials = median_of([](const auto& round) { return round.rates.exponentials.a_second(); });
+    medians.traffic = median_of([](const auto& round) { return round.rates.bytes.a_second(); });
+    medians.share.share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); });
+    medians.share.processor_share =
+        median_of([&](const auto& round) { return runtime::roofline_share_of_processors(one_, round); });
+    medians.share.processors =
+        median_of([&](const auto& round) { return processors_of(round.rates.flops.time, one_.threads, host.cores); });
+    medians.beyond =
         figures.peak - figures.memory.weights - figures.memory.states - figures.memory.lists - figures.memory.logits;
+    return medians;
+  }
 
-    BenchReport report;
-    report.fields = {
-        {"head",
-         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {}, {}", format_count(one_.classes),
-                     one_.dim, one_.batch, dtype_, weights_, momentum_ == "none" ? "" : momentum_ + " momentum, ",
-                     classes_text(), one_.form.cosine ? ", cosine" : "",
-                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "",
-                     counted(one_.shards, "shard"), counted(one_.threads, "thread"))},
-        {"step", fmt::format("{} (least {}, {}): {}forward {}, backward and update {}", step_text(step),
-                             step_text(least), counted(std::ssize(figures.rounds), "round"),
-                             one_.active > 0 ? "selection " + step_text(selection) + ", " : "", step_text(forward),
-                             step_text(backward))},
-        {"samples/s", rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))},
-        {"memory",
-         fmt::format(
-             "{} at its peak: {} class weights, {} states, {}{} kept logits, {} beyond ({} of them before the head)",
-             format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
-             figures.memory.lists > 0 ? format_bytes(figures.memory.lists) + " lists, " : "",
-             format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
-        {"roofline",
-         share_text(share, fmt::format("{:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s",
-                                       flops / 1e9, figures.instruction, exponentials / 1e9, traffic / 1e9))},
-        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
-                                ops::name_of(figures.isa))},
-    };
-    std::vector<double> steps;
-    std::ranges::transform(figures.rounds, std::back_inserter(steps), &runtime::HeadRound::step);
-    report.json = {{"v", 1},
-                   {"benchmark", "head"},
-                   {"mode", mode_},
-                   {"classes", one_.classes},
-                   {"active", one_.active > 0 ? one_.active : one_.classes},
-                   {"neighbours", one_.neighbours},
-                   {"dim", one_.dim},
-                   {"batch", one_.batch},
-                   {"dtype", dtype_},
-                   {"weights", weights_},
-                   {"momentum", momentum_},
-                   {"cosine", one_.form.cosine},
-                   {"margin", one_.margin.m2},
-                   {"kept", one_.kept},
-                   {"shards", one_.shards},
-                   {"empty_shards", figures.empty_shards},
-                   {"threads", one_.threads},
-                   {"cpu", host.cpu},
-                   {"isa", ops::name_of(figures.isa)},
-                   {"median_s", step},
-                   {"min_s", least},
-                   {"selection_s", selection},
-                   {"forward_s", forward},
-                   {"backward_s", backward},
-                   {"step_s", steps},
-                   {"samples_per_s", rate},
-                   {"first_loss", figures.first_loss},
-                   {"last_loss", figures.last_loss},
-                   {"peak_bytes", figures.peak},
-                   {"before_bytes", figures.before},
-                   {"weights_bytes", figures.memory.weights},
-                   {"states_bytes", figures.memory.states},
-                   {"lists_bytes", figures.memory.lists},
-                   {"logits_bytes", figures.memory.logits},
-                   {"buffers_bytes", figures.memory.buffers},
-                   {"beyond_bytes", beyond},
-                   {"roofline",
-                    {{"share", share.share},
-                     {"processor_share", share.processor_share},
-                     {"processors", share.processors},
-                     {"loaded", share.is_loaded()},
-                     {"flops_per_s", flops},
-                     {"exponentials_per_s", exponentials},
-                     {"bytes_per_s", traffic},
-                     {"instruction", figures.instruction},
-                     {"flops", runtime::head_step_flops(one_)},
-                     {"exponentials", runtime::head_step_exponentials(one_)},
-                     {"bytes", runtime::head_step_traffic(one_)}}}};
-    if (share.is_loaded()) {
-      report.notes.push_back(loaded_note(share));
+  BenchReport report(const runtime::HeadFigures& figures, const runtime::Host& host) const {
+    const Medians medians = medians_of(figures, host);
+    BenchReport report{
+        .fields = fields_of(figures, medians, host), .json = json_of(figures, medians, host), .notes = {}};
+    if (medians.share.is_loaded()) {
+      report.notes.push_back(loaded_note(medians.share));
     }
     if (figures.empty_shards > 0) {
       report.notes.push_back(fmt::format(
@@ -235,6 +181,93 @@ class HeadBenchmark final : public Benchmark {
           ClassBlocks{one_.classes, class_block(one_.classes, one_.active > 0 ? one_.active : one_.classes)}.count()));
     }
     return report;
+  }
+
+  std::vector<BenchReport::Field> fields_of(const runtime::HeadFigures& figures, const Medians& medians,
+                                            const runtime::Host& host) const {
+    return {
+        {"head",
+         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {}, {}", format_count(one_.classes),
+                     one_.dim, one_.batch, dtype_, weights_, momentum_ == "none" ? "" : momentum_ + " momentum, ",
+                     classes_text(), one_.form.cosine ? ", cosine" : "",
+                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "",
+                     counted(one_.shards, "shard"), counted(one_.threads, "thread"))},
+        {"step", fmt::format("{} (least {}, {}): {}forward {}, backward and update {}", step_text(medians.step),
+                             step_text(medians.least), counted(std::ssize(figures.rounds), "round"),
+                             one_.active > 0 ? "selection " + step_text(medians.selection) + ", " : "",
+                             step_text(medians.forward), step_text(medians.backward))},
+        {"samples/s",
+         medians.samples < 100 ? fmt::format("{:.1f}", medians.samples) : format_count(std::llround(medians.samples))},
+        {"memory",
+         fmt::format(
+             "{} at its peak: {} class weights, {} states, {}{} kept logits, {} beyond ({} of them before the head)",
+             format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
+             figures.memory.lists > 0 ? format_bytes(figures.memory.lists) + " lists, " : "",
+             format_bytes(figures.memory.logits), format_bytes(medians.beyond), format_bytes(figures.before))},
+        {"roofline",
+         share_text(medians.share, fmt::format("{:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s",
+                                               medians.flops / 1e9, figures.instruction, medians.exponentials / 1e9,
+                                               medians.traffic / 1e9))},
+        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
+                                ops::name_of(figures.isa))},
+    };
+  }
+
+  nlohmann::ordered_json json_of(const runtime::HeadFigures& figures, const Medians& medians,
+                                 const runtime::Host& host) const {
+    std::vector<double> steps;
+    std::ranges::transform(figures.rounds, std::back_inserter(steps), &runtime::HeadRound::step);
+    return {{"v", 1},
+            {"benchmark", "head"},
+            {"mode", mode_},
+            {"classes", one_.classes},
+            {"active", one_.active > 0 ? one_.active : one_.classes},
+            {"neighbours", one_.neighbours},
+            {"dim", one_.dim},
+            {"batch", one_.batch},
+            {"dtype", dtype_},
+            {"weights", weights_},
+            {"momentum", momentum_},
+            {"cosine", one_.form.cosine},
+            {"margin", one_.margin.m2},
+            {"kept", one_.kept},
+            {"shards", one_.shards},
+            {"empty_shards", figures.empty_shards},
+            {"threads", one_.threads},
+            {"cpu", host.cpu},
+            {"isa", ops::name_of(figures.isa)},
+            {"median_s", medians.step},
+            {"min_s", medians.least},
+            {"selection_s", medians.selection},
+            {"forward_s", medians.forward},
+            {"backward_s", medians.backward},
+            {"step_s", steps},
+            {"samples_per_s", medians.samples},
+            {"first_loss", figures.first_loss},
+            {"last_loss", figures.last_loss},
+            {"peak_bytes", figures.peak},
+            {"before_bytes", figures.before},
+            {"weights_bytes", figures.memory.weights},
+            {"states_bytes", figures.memory.states},
+            {"lists_bytes", figures.memory.lists},
+            {"logits_bytes", figures.memory.logits},
+            {"buffers_bytes", figures.memory.buffers},
+            {"beyond_bytes", medians.beyond},
+            {"roofline", roofline_of(figures, medians)}};
+  }
+
+  nlohmann::ordered_json roofline_of(const runtime::HeadFigures& figures, const Medians& medians) const {
+    return {{"share", medians.share.share},
+            {"processor_share", medians.share.processor_share},
+            {"processors", medians.share.processors},
+            {"loaded", medians.share.is_loaded()},
+            {"flops_per_s", medians.flops},
+            {"exponentials_per_s", medians.exponentials},
+            {"bytes_per_s", medians.traffic},
+            {"instruction", figures.instruction},
+            {"flops", runtime::head_step_flops(one_)},
+            {"exponentials", runtime::head_step_exponentials(one_)},
+            {"bytes", runtime::head_step_traffic(one_)}};
   }
 
   std::string classes_text() const {
