@@ -16,6 +16,7 @@
 #include "ops/jit/compiler.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/bench.h"
+#include "runtime/cli/commands/bench_flags.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/commands/completions.h"
 #include "runtime/cli/commands/man_pages.h"
@@ -53,7 +54,8 @@ struct CommandLine {
   PredictArgs predict;
   CompletionsArgs completions;
   ManArgs man;
-  std::vector<std::unique_ptr<Benchmark>> benchmarks;
+  BenchArgs bench;
+  RunBenchmark run_benchmark = nullptr;
   std::function<int()> action;
 };
 
@@ -281,12 +283,13 @@ void add_commands(CLI::App& app, CommandLine& line) {
                    "write embeddings, names and classes to FILE.npy and FILE.tsv, or to FILE.npz")
       ->type_name("FILE");
 
-  CLI::App* bench = add_command(app, line, "bench", "measure a part of xrun on this machine", nullptr);
+  CLI::App* bench = add_command(app, line, "bench", kBenchAbout, nullptr);
   bench->require_subcommand(1);
   for (const BenchmarkEntry& entry : benchmarks()) {
-    Benchmark& benchmark = *line.benchmarks.emplace_back(entry.make());
-    benchmark.add_flags(*add_command(*bench, line, entry.name, entry.about,
-                                     [&line, &benchmark] { return run_bench(line.global, benchmark); }));
+    entry.add_flags(
+        *add_command(*bench, line, entry.name, entry.about,
+                     [&line, name = entry.name] { return line.run_benchmark(line.global, name, line.bench); }),
+        line.bench);
   }
 
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
@@ -382,8 +385,9 @@ int run_action(const CommandLine& line, const CLI::App& app, const std::vector<s
   return run_once(line.global, command, words, line.action);
 }
 
-int parse_and_run(int argc, const char* const* argv) {
+int parse_and_run(int argc, const char* const* argv, RunBenchmark run_benchmark) {
   CommandLine line;
+  line.run_benchmark = run_benchmark;
   const int own = take_command(argc, argv, line.restarts);
   CLI::App app("Trains classifiers with very many classes from one .xgraph file.", "xrun");
   app.set_version_flag("--version", std::string("xrun ") + XRUN_VERSION);
@@ -411,6 +415,9 @@ int parse_and_run(int argc, const char* const* argv) {
   if (const int fault = finish_globals(line, app, words); fault != 0) {
     return fault;
   }
+  if (app.got_subcommand("bench") && run_benchmark == nullptr) {
+    return become_bench(line.global, argv);  // before warnings, which xrun-bench prints
+  }
   const auto compiled = ops::choose_jit();
   if (!compiled.ok()) {
     return Console(line.global).fail(compiled.error());
@@ -428,13 +435,13 @@ int parse_and_run(int argc, const char* const* argv) {
 
 }  // namespace
 
-int run_command_line(int argc, const char* const* argv) {
+int run_command_line(int argc, const char* const* argv, RunBenchmark run_benchmark) {
   // Makes a write beyond the limit of file sizes an error; otherwise the signal would kill the process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Makes a write to a pipe without a reader an error as well. A training run then stops (StopSignals).
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    const int exit = parse_and_run(argc, argv);
+    const int exit = parse_and_run(argc, argv, run_benchmark);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && (exit == 0 || exit == kStopped)) {
       std::fprintf(stderr,
                    "error: the results cannot be written to stdout\nhelp: keep what reads them, or free some space "

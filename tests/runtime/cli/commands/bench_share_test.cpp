@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/cli/commands/bench.h"
+#include "runtime/bench/command/machine_share.h"
 
 namespace xrun::cli {
 namespace {

@@ -1,4 +1,4 @@
-// `xrun bench head`: its flags, their limits, and the report.
+// `xrun bench head`: the limits of its flags, the case that they describe, and the report.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -7,8 +7,9 @@
 
 #include "graph/base/counted.h"
 #include "graph/layouts/head_shape.h"
+#include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_share.h"
 #include "runtime/bench/head_step.h"
-#include "runtime/cli/commands/bench.h"
 #include "runtime/device/host.h"
 
 namespace xrun::cli {
@@ -36,47 +37,29 @@ RowFormat format_of(const std::string& name) {
 
 class HeadBenchmark final : public Benchmark {
  public:
-  void add_flags(CLI::App& command) override {
-    command
-        .add_option("--mode", mode_,
-                    "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
-                    "targets first")
-        ->check(CLI::IsMember({"full", "sample", "knn"}));
-    command
-        .add_option("--active", active_,
-                    "with --mode sample or knn: active classes, at least one for each row (a tenth)")
-        ->type_name("N");
-    command.add_option("--neighbours", neighbours_,
-                       "with --mode knn: classes in a list, the class itself among them (32)");
-    command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")->type_name("N");
-    command.add_option("--dim", one_.dim, "elements of a feature and of a class row (128)");
-    command.add_option("--batch", one_.batch, "rows of a step (256)");
-    command.add_option("--dtype", dtype_, "products of f32 (default) or bf16 operands")
-        ->check(CLI::IsMember({"f32", "bf16"}));
-    command.add_option("--weights", weights_, "class rows in memory as f32 (default), bf16 or fp8")
-        ->check(CLI::IsMember({"f32", "bf16", "fp8"}));
-    command.add_option("--momentum", momentum_, "SGD with momentum in f32 or bf16, or none (default)")
-        ->check(CLI::IsMember({"none", "f32", "bf16"}));
-    command.add_flag("--cosine", one_.form.cosine, "logits are cosines, times 64");
-    command.add_option("--margin", one_.margin.m2, "with --cosine: an angle added to the target's (ArcFace)");
-    command.add_option("--kept", one_.kept, "share of the logits that are kept for the backward sweep, 0 to 1 (1)");
-    command.add_option("--shards", one_.shards, "shards of the head, one after the other (1)");
-    command.add_option("--rounds", rounds_, "steps that are timed, after one to warm up (5)");
-  }
+  explicit HeadBenchmark(const HeadBenchArgs& args)
+      : args_(args),
+        one_{.classes = args.classes,
+             .dim = args.dim,
+             .batch = args.batch,
+             .form = {.cosine = args.cosine},
+             .margin = {.m2 = args.margin},
+             .kept = args.kept,
+             .shards = args.shards} {}
 
   Result<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check());
-    one_.active = mode_ == "full" ? 0 : active_.value_or(std::max(one_.classes / 10, needed()));
-    one_.neighbours = mode_ == "knn" ? neighbours_.value_or(std::min(kNeighbours, one_.classes)) : 0;
-    one_.bf16 = dtype_ == "bf16";
-    one_.weights = format_of(weights_);
-    if (momentum_ != "none") {
-      one_.momentum = format_of(momentum_);
+    one_.active = args_.mode == "full" ? 0 : args_.active.value_or(std::max(one_.classes / 10, needed()));
+    one_.neighbours = args_.mode == "knn" ? args_.neighbours.value_or(std::min(kNeighbours, one_.classes)) : 0;
+    one_.bf16 = args_.dtype == "bf16";
+    one_.weights = format_of(args_.weights);
+    if (args_.momentum != "none") {
+      one_.momentum = format_of(args_.momentum);
     }
     one_.margin.scale = one_.form.cosine ? kCosineScale : 1;
     one_.threads = options.threads > 0 ? options.threads : host.cores;
-    one_.rounds = static_cast<int>(rounds_);
+    one_.rounds = static_cast<int>(args_.rounds);
     XRUN_ASSIGN(const runtime::HeadFigures figures, runtime::measure_head_step(one_));
     return report(figures, host);
   }
@@ -86,33 +69,33 @@ class HeadBenchmark final : public Benchmark {
   int64_t needed() const { return std::min(one_.batch, one_.classes); }
 
   Status check() const {
-    if (mode_ == "full" && active_) {
+    if (args_.mode == "full" && args_.active) {
       return usage("`--active` is the number of active classes, but with --mode full all are active",
                    "add --mode sample");
     }
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
-    if (neighbours_ && mode_ != "knn") {
+    if (args_.neighbours && args_.mode != "knn") {
       return usage("`--neighbours` is the length of lists, which only --mode knn has", "add --mode knn");
     }
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
     XRUN_TRY(check_number("--batch", one_.batch, kMaxBatch, "256"));
-    if (neighbours_) {
-      XRUN_TRY(check_number("--neighbours", *neighbours_, std::min(kMaxNeighbours, one_.classes),
+    if (args_.neighbours) {
+      XRUN_TRY(check_number("--neighbours", *args_.neighbours, std::min(kMaxNeighbours, one_.classes),
                             std::to_string(std::min(kNeighbours, one_.classes))));
     }
-    if (active_) {
+    if (args_.active) {
       const std::string tenth = std::to_string(std::max(one_.classes / 10, needed()));
-      XRUN_TRY(check_number("--active", *active_, one_.classes, tenth));
-      if (*active_ < needed()) {
+      XRUN_TRY(check_number("--active", *args_.active, one_.classes, tenth));
+      if (*args_.active < needed()) {
         return usage(
             fmt::format(
                 "`--active {}` is too few: a step of {} rows may have targets of {} classes, which must all be active",
-                *active_, one_.batch, needed()),
+                *args_.active, one_.batch, needed()),
             "give that many classes, or a smaller --batch: --active " + tenth);
       }
     }
     XRUN_TRY(check_number("--shards", one_.shards, kMaxShards, "2"));
-    XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "5"));
+    XRUN_TRY(check_number("--rounds", args_.rounds, kMaxRounds, "5"));
     if (!(one_.kept >= 0 && one_.kept <= 1)) {
       return usage(fmt::format("`--kept {}` is not a share from 0 to 1", one_.kept), "give such a share: --kept 0.5");
     }
@@ -186,12 +169,12 @@ class HeadBenchmark final : public Benchmark {
   std::vector<BenchReport::Field> fields_of(const runtime::HeadFigures& figures, const Medians& medians,
                                             const runtime::Host& host) const {
     return {
-        {"head",
-         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {}, {}", format_count(one_.classes),
-                     one_.dim, one_.batch, dtype_, weights_, momentum_ == "none" ? "" : momentum_ + " momentum, ",
-                     classes_text(), one_.form.cosine ? ", cosine" : "",
-                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "",
-                     counted(one_.shards, "shard"), counted(one_.threads, "thread"))},
+        {"head", fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {}, {}",
+                             format_count(one_.classes), one_.dim, one_.batch, args_.dtype, args_.weights,
+                             args_.momentum == "none" ? "" : args_.momentum + " momentum, ", classes_text(),
+                             one_.form.cosine ? ", cosine" : "",
+                             one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "",
+                             counted(one_.shards, "shard"), counted(one_.threads, "thread"))},
         {"step", fmt::format("{} (least {}, {}): {}forward {}, backward and update {}", step_text(medians.step),
                              step_text(medians.least), counted(std::ssize(figures.rounds), "round"),
                              one_.active > 0 ? "selection " + step_text(medians.selection) + ", " : "",
@@ -219,15 +202,15 @@ class HeadBenchmark final : public Benchmark {
     std::ranges::transform(figures.rounds, std::back_inserter(steps), &runtime::HeadRound::step);
     return {{"v", 1},
             {"benchmark", "head"},
-            {"mode", mode_},
+            {"mode", args_.mode},
             {"classes", one_.classes},
             {"active", one_.active > 0 ? one_.active : one_.classes},
             {"neighbours", one_.neighbours},
             {"dim", one_.dim},
             {"batch", one_.batch},
-            {"dtype", dtype_},
-            {"weights", weights_},
-            {"momentum", momentum_},
+            {"dtype", args_.dtype},
+            {"weights", args_.weights},
+            {"momentum", args_.momentum},
             {"cosine", one_.form.cosine},
             {"margin", one_.margin.m2},
             {"kept", one_.kept},
@@ -271,25 +254,21 @@ class HeadBenchmark final : public Benchmark {
   }
 
   std::string classes_text() const {
-    if (mode_ == "full") {
-      return mode_;
+    if (args_.mode == "full") {
+      return args_.mode;
     }
     return format_count(one_.active) +
-           (mode_ == "sample" ? " of them sampled" : fmt::format(" of them by lists of {}", one_.neighbours));
+           (args_.mode == "sample" ? " of them sampled" : fmt::format(" of them by lists of {}", one_.neighbours));
   }
 
-  runtime::HeadCase one_{.classes = 1'000'000, .dim = 128, .batch = 256};
-  std::optional<int64_t> active_;
-  std::optional<int64_t> neighbours_;
-  std::string mode_ = "full";
-  std::string dtype_ = "f32";
-  std::string weights_ = "f32";
-  std::string momentum_ = "none";
-  int64_t rounds_ = 5;
+  HeadBenchArgs args_;
+  runtime::HeadCase one_;
 };
 
 }  // namespace
 
-std::unique_ptr<Benchmark> make_head_benchmark() { return std::make_unique<HeadBenchmark>(); }
+std::unique_ptr<Benchmark> make_head_benchmark(const HeadBenchArgs& args) {
+  return std::make_unique<HeadBenchmark>(args);
+}
 
 }  // namespace xrun::cli
