@@ -94,7 +94,7 @@ fuzz: deps-dev
 bench: build
 	@scripts/bench.sh
 
-# A demo builds only what it runs.
+# A demo builds only the command.
 demo glyphs cluster-demo: TARGETS := xrun
 demo glyphs cluster-demo: PACKAGES := build demo
 

@@ -1,6 +1,6 @@
-# `cmake --install`: the program, its modules, models, pages of the manual and completions of shells.
-# The program looks for its modules in ../lib/xrun (graph/os/modules.h).
-install(TARGETS xrun RUNTIME DESTINATION bin)
+# `cmake --install`: the programs, their modules, models, pages of the manual and completions of shells.
+# The programs look for their modules in ../lib/xrun, and xrun for xrun-bench in its own folder (graph/os/modules.h).
+install(TARGETS xrun xrun-bench RUNTIME DESTINATION bin)
 foreach(module xrun_jit xrun_mpi xrun_mpich)
   if(TARGET ${module})
     install(TARGETS ${module} LIBRARY DESTINATION lib/xrun)
@@ -40,7 +40,7 @@ install(CODE "
   file(INSTALL \"${completions}/_xrun\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/share/zsh/\${folder}\")
 ")
 
-# `make package`: a Debian package of what is installed. Its dependencies are those of the program and of its modules.
+# `make package`: a Debian package of what is installed. Its dependencies are those of the programs and of their modules.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME xrun)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})

@@ -12,6 +12,7 @@
 
 #include "ops/jit/compiler.h"
 #include "runtime/cli/command_line.h"
+#include "runtime/cli/commands/bench.h"
 #include "runtime/cli/console/counts.h"
 #include "runtime/cli/console/usage.h"
 #include "runtime/cli/job/run_command.h"
@@ -35,6 +36,9 @@ Outcome<std::optional<int>> parse(CLI::App& app, CommandLine& line, const Words&
     return parse_fault(app, words, e);
   }
   XRUN_TRY(finish_globals(line, app, words));
+  if (app.got_subcommand("bench") && line.run_benchmark == nullptr) {
+    return become_bench(argv);  // before warnings, which xrun-bench prints
+  }
   XRUN_ASSIGN(const auto compiler, ops::choose_jit());
   ops::use_jit(compiler);
   return std::optional<int>();
@@ -48,8 +52,9 @@ int run_action(const CommandLine& line, const CLI::App& app, const std::vector<s
                                  : finish(line.action(), line.global);
 }
 
-int parse_and_run(int argc, const char* const* argv) {
+int parse_and_run(int argc, const char* const* argv, RunBenchmark run_benchmark) {
   CommandLine line;
+  line.run_benchmark = run_benchmark;
   const int own = take_command(argc, argv, line.restarts);
   CLI::App app("Trains classifiers with very many classes from one .xgraph file.", "xrun");
   app.set_version_flag("--version", std::string("xrun ") + XRUN_VERSION);
@@ -79,13 +84,13 @@ int parse_and_run(int argc, const char* const* argv) {
 
 }  // namespace
 
-int run_command_line(int argc, const char* const* argv) {
+int run_command_line(int argc, const char* const* argv, RunBenchmark run_benchmark) {
   // Makes a write beyond the limit of file sizes an error; otherwise the signal would kill the process.
   std::signal(SIGXFSZ, SIG_IGN);
   // Makes a write to a pipe without a reader an error as well. A training run then stops (StopSignals).
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    const int exit = parse_and_run(argc, argv);
+    const int exit = parse_and_run(argc, argv, run_benchmark);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && (exit == 0 || exit == kStopped)) {
       std::fprintf(stderr,
                    "error: the results cannot be written to stdout\nhelp: keep what reads them, or free some space "

@@ -218,12 +218,13 @@ void add_predict(CLI::App& app, CommandLine& line) {
 }
 
 void add_bench(CLI::App& app, CommandLine& line) {
-  CLI::App* bench = add_command(app, line, "bench", "measure a part of xrun on this machine", nullptr);
+  CLI::App* bench = add_command(app, line, "bench", kBenchAbout, nullptr);
   bench->require_subcommand(1);
   for (const BenchmarkEntry& entry : benchmarks()) {
-    Benchmark& benchmark = *line.benchmarks.emplace_back(entry.make());
-    benchmark.add_flags(*add_command(*bench, line, entry.name, entry.about,
-                                     [&line, &benchmark] { return run_bench(line.global, benchmark); }));
+    CLI::App* command = add_command(*bench, line, entry.name, entry.about, [&line, name = entry.name] {
+      return Outcome<int>(line.run_benchmark(line.global, name, line.bench));
+    });
+    entry.add_flags(*command, line.bench);
   }
 }
 

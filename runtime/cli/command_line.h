@@ -4,12 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runtime/cli/commands/bench.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/commands/bench_flags.h"
 #include "runtime/cli/commands/completions.h"
 #include "runtime/cli/commands/man_pages.h"
 #include "runtime/cli/commands/new.h"
@@ -39,7 +39,8 @@ struct CommandLine {
   PredictArgs predict;
   CompletionsArgs completions;
   ManArgs man;
-  std::vector<std::unique_ptr<Benchmark>> benchmarks;
+  BenchArgs bench;
+  RunBenchmark run_benchmark = nullptr;  // null: `xrun bench` becomes xrun-bench
   std::function<Outcome<int>()> action;  // of the command that is given
 };
 

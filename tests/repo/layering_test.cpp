@@ -55,8 +55,7 @@ const Folders kCommands = kTraining + kText +
                                   "runtime/checkpoint/tensors",
                                   "runtime/checkpoint/class_rows",
                                   "runtime/data",
-                                  "runtime/data/readers",
-                                  "runtime/bench"};
+                                  "runtime/data/readers"};
 
 // For each folder, the other folders whose headers it may include. A file belongs to the folder that it is in.
 const std::map<std::string, Folders> kMayInclude{
@@ -153,6 +152,9 @@ const std::map<std::string, Folders> kMayInclude{
      kCommands + Folders{"runtime/cli/console", "runtime/cli/progress", "runtime/cli/show", "runtime/cli/model",
                          "runtime/cli/job", "runtime/cli/sources", "runtime/cli/predict"}},
     {"runtime/cli", kCommands + Folders{"runtime/cli/console", "runtime/cli/job", "runtime/cli/commands"}},
+    {"runtime/bench/command",
+     kRuntime + Folders{"runtime/bench", "runtime/comm/ranks", "runtime/data/readers", "runtime/cli",
+                        "runtime/cli/console", "runtime/cli/job", "runtime/cli/commands"}},
 };
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }

@@ -56,6 +56,20 @@ TEST(BenchCommand, CollectivesOfTwoDevicesAreMeasured) {
   }
 }
 
+// `xrun bench` starts another program, which reads the same words and variables again.
+TEST(BenchCommand, WordsAndVariablesReachTheProgramOfTheBenchmarks) {
+  const CommandResult result = run_xrun({"--format", "json", "bench", "--threads=2", "comm", "--rounds", "2"},
+                                        {.environment = {{"XRUN_MIB", "1"}}});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("bytes"), kMiB);
+  EXPECT_EQ(json.at("all_gather").at("seconds").size(), 2U);
+  const CommandResult warned =
+      run_xrun({"bench", "comm", "--mib", "1", "--rounds", "1"}, {.environment = {{"XRUN_THREDS", "2"}}});
+  EXPECT_EQ(warned.exit, 0);
+  EXPECT_EQ(warned.err, "warning: `XRUN_THREDS` in the environment has no effect: did you mean `XRUN_THREADS`?\n");
+}
+
 TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"--dtype", "bf16"}, {"--cosine", "--margin", "0.5", "--shards", "3"}}) {

@@ -12,6 +12,7 @@ namespace xrun::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 
 class Installed : public ::testing::Test {
  protected:
@@ -41,6 +42,20 @@ TEST_F(Installed, TheProgramTrainsAndFindsItsModules) {
   for (const char* module : {"xrun_jit.so", "libxrun_mpi.so", "libxrun_mpich.so"}) {
     EXPECT_EQ(fs::exists(place() / "lib/xrun" / module), fs::exists(fs::path(XRUN_BINARY_DIR) / module)) << module;
   }
+}
+
+TEST_F(Installed, BenchmarksAreAProgramInTheFolderOfXrun) {
+  const CommandResult measured = run({"bench", "comm", "--mib", "1", "--rounds", "1"});
+  EXPECT_EQ(measured.exit, 0) << measured.err;
+  EXPECT_THAT(measured.out, HasSubstr("reduce_scatter"));
+  ASSERT_TRUE(fs::remove(place() / "bin/xrun-bench"));
+  const CommandResult missing = run({"bench", "comm", "--mib", "1", "--rounds", "1"});
+  EXPECT_EQ(missing.exit, 4);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_THAT(missing.err, HasSubstr("/bin/xrun-bench`, which does not exist"));
+  EXPECT_THAT(missing.err, HasSubstr("help: build the target xrun-bench, or install xrun again"));
+  EXPECT_EQ(run({"bench", "head", "--help"}).exit, 0) << "xrun itself knows the flags";
+  EXPECT_EQ(run({"bench", "head", "--classes", "many"}).exit, 2);
 }
 
 TEST_F(Installed, IncludesModelsPagesAndCompletions) {

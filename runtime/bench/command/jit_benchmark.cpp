@@ -1,9 +1,10 @@
-// `xrun bench jit`: its flags, and the report.
+// `xrun bench jit`: the measurement, and the report.
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_share.h"
 #include "runtime/bench/compiled_loops.h"
-#include "runtime/cli/commands/bench.h"
 #include "runtime/device/host.h"
 
 namespace xrun::cli {
@@ -15,16 +16,14 @@ std::string milliseconds(Seconds seconds) { return fmt::format("{:.1f} ms", seco
 
 class JitBenchmark final : public Benchmark {
  public:
-  void add_flags(CLI::App& command) override {
-    command.add_option("--rounds", rounds_, "measurements of each, of which the median counts (5)");
-  }
+  explicit JitBenchmark(const JitBenchArgs& args) : args_(args) {}
 
   Result<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
-    XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "5"));
-    XRUN_ASSIGN(
-        const runtime::LoopFigures figures,
-        runtime::measure_compiled_loops(static_cast<int>(rounds_), options.threads > 0 ? options.threads : host.cores));
+    XRUN_TRY(check_number("--rounds", args_.rounds, kMaxRounds, "5"));
+    XRUN_ASSIGN(const runtime::LoopFigures figures,
+                runtime::measure_compiled_loops(static_cast<int>(args_.rounds),
+                                                options.threads > 0 ? options.threads : host.cores));
     return report(figures, host);
   }
 
@@ -79,11 +78,11 @@ class JitBenchmark final : public Benchmark {
         {{"name", race.name}, {"elements", race.elements}, {"own_s", race.own}, {"built_in_s", race.built_in}});
   }
 
-  int64_t rounds_ = 5;
+  JitBenchArgs args_;
 };
 
 }  // namespace
 
-std::unique_ptr<Benchmark> make_jit_benchmark() { return std::make_unique<JitBenchmark>(); }
+std::unique_ptr<Benchmark> make_jit_benchmark(const JitBenchArgs& args) { return std::make_unique<JitBenchmark>(args); }
 
 }  // namespace xrun::cli

@@ -1,4 +1,4 @@
-// `xrun bench comm`: its flags, the ranks that a launcher has started, and the report.
+// `xrun bench comm`: the limits of its flags, the ranks that a launcher has started, and the report.
 // Tests: tests/runtime/cli/commands/bench_test.cpp
 #include <algorithm>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/bench/collectives.h"
-#include "runtime/cli/commands/bench.h"
+#include "runtime/bench/command/benchmark.h"
 #include "runtime/cli/job/join_world.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 #include "runtime/device/host.h"
@@ -20,14 +20,10 @@ constexpr int64_t kMostRounds = 10'000;
 
 class CommBenchmark final : public Benchmark {
  public:
-  void add_flags(CLI::App& command) override {
-    command.add_option("--mib", mib_, "MiB of the array that every device has or gets (64)");
-    command.add_option("--rounds", rounds_, "times that are measured (9)");
-    command.add_flag("--messages", messages_, "ranks of one host send messages, as ranks of two hosts do");
-  }
+  explicit CommBenchmark(const CommBenchArgs& args) : args_(args) {}
 
   Result<BenchReport> run(const GlobalOptions& options) override {
-    XRUN_ASSIGN(world_, join_world(options, "bench comm", !messages_));
+    XRUN_ASSIGN(world_, join_world(options, "bench comm", !args_.messages));
     auto report = measure(options, world_.get());
     if (world_ == nullptr) {
       return report;
@@ -53,8 +49,8 @@ class CommBenchmark final : public Benchmark {
     one.threads = std::max(1, cores / devices_here);
     Status fits = check(devices_here, host);
     XRUN_TRY(world == nullptr ? std::move(fits) : world->agree(std::move(fits)));
-    one.bytes = mib_ * kMiB;
-    one.rounds = static_cast<int>(rounds_);
+    one.bytes = args_.mib * kMiB;
+    one.rounds = static_cast<int>(args_.rounds);
     const auto make = [&](const runtime::DeviceSet& devices, std::span<const runtime::Exchange> exchanges) {
       return std::unique_ptr<runtime::Communicator>(std::make_unique<runtime::RankCommunicator>(
           *world, devices, [](int device) { return device; }, exchanges));
@@ -67,13 +63,14 @@ class CommBenchmark final : public Benchmark {
   // Checks that the machine has memory for four arrays per device. That is a little more than is mapped: three arrays
   // and one share.
   Status check(int devices_here, const runtime::Host& host) const {
-    XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
-    XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));
-    const Bytes bytes = 4 * devices_here * mib_ * kMiB;
+    XRUN_TRY(check_number("--mib", args_.mib, kMostMib, "64"));
+    XRUN_TRY(check_number("--rounds", args_.rounds, kMostRounds, "9"));
+    const Bytes bytes = 4 * devices_here * args_.mib * kMiB;
     if (bytes > host.memory_free) {
-      return usage_error(
-          "", {"`--mib {}` needs {} of memory, {} are free", mib_, format_bytes(bytes), format_bytes(host.memory_free)},
-          "give a smaller number: --mib 64");
+      return usage_error("",
+                         {"`--mib {}` needs {} of memory, {} are free", args_.mib, format_bytes(bytes),
+                          format_bytes(host.memory_free)},
+                         "give a smaller number: --mib 64");
     }
     return {};
   }
@@ -91,7 +88,7 @@ class CommBenchmark final : public Benchmark {
     }
     BenchReport report;
     report.fields = {{"comm", fmt::format("{} devices {}, {} {} each, an array of {} MiB", one.devices, where,
-                                          one.threads, one.threads == 1 ? "thread" : "threads", mib_)}};
+                                          one.threads, one.threads == 1 ? "thread" : "threads", args_.mib)}};
     report.json = {{"v", 1},
                    {"benchmark", "comm"},
                    {"devices", one.devices},
@@ -121,13 +118,13 @@ class CommBenchmark final : public Benchmark {
   // Destroyed with the benchmark, after the report is printed. Its end waits for all ranks, since a launcher kills
   // ranks that have not ended soon after the first one.
   std::unique_ptr<runtime::World> world_;
-  int64_t mib_ = 64;
-  int64_t rounds_ = 9;
-  bool messages_ = false;
+  CommBenchArgs args_;
 };
 
 }  // namespace
 
-std::unique_ptr<Benchmark> make_comm_benchmark() { return std::make_unique<CommBenchmark>(); }
+std::unique_ptr<Benchmark> make_comm_benchmark(const CommBenchArgs& args) {
+  return std::make_unique<CommBenchmark>(args);
+}
 
 }  // namespace xrun::cli

@@ -1,9 +1,9 @@
 // The lines in which benchmarks compare their figures with the machine's own rates, on an idle machine and on a loaded
 // one.
+#include "runtime/bench/command/machine_share.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "runtime/cli/commands/bench.h"
 
 namespace xrun::cli {
 namespace {

@@ -1,4 +1,4 @@
-// `xrun bench knn`: its flags, their limits, and the report.
+// `xrun bench knn`: the limits of its flags, the case that they describe, and the report.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -9,8 +9,9 @@
 #include "graph/base/counted.h"
 #include "graph/layouts/knn_cells_layout.h"
 #include "ops/knn/knn_recall.h"
+#include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_share.h"
 #include "runtime/bench/knn_build.h"
-#include "runtime/cli/commands/bench.h"
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/device/host.h"
 
@@ -24,32 +25,23 @@ constexpr int64_t kNeighbours = 32;
 
 class KnnBenchmark final : public Benchmark {
  public:
-  void add_flags(CLI::App& command) override {
-    command.add_option("--classes", one_.classes, "classes of the graph, such as 100K or 1M (100K)")->type_name("N");
-    command.add_option("--dim", one_.dim, "elements of a class row (128)");
-    command.add_option("--neighbours", neighbours_, "classes in a list, the class itself among them (32)");
-    command.add_flag("--approximate", approximate_, "a class is compared with the classes of its nearest cells only");
-    command.add_option("--probes", probes_, "with --approximate: the number of cells (16)");
-    command.add_option("--rows", rows_, "class rows: random (default), or tree, the prototypes of sku_tree")
-        ->check(CLI::IsMember({"random", "tree"}));
-    command.add_option("--rounds", rounds_, "builds that are timed (3)");
-  }
+  explicit KnnBenchmark(const KnnBenchArgs& args) : args_(args), one_{.classes = args.classes, .dim = args.dim} {}
 
   Result<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "100K"));
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
-    one_.neighbours = neighbours_.value_or(std::min(kNeighbours, one_.classes));
+    one_.neighbours = args_.neighbours.value_or(std::min(kNeighbours, one_.classes));
     XRUN_TRY(check_number("--neighbours", one_.neighbours, one_.classes,
                           std::to_string(std::min(kNeighbours, one_.classes))));
-    XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "3"));
-    XRUN_TRY(check_number("--probes", probes_.value_or(kUsualProbes), kMostProbes, std::to_string(kUsualProbes)));
-    if (probes_ && !approximate_) {
+    XRUN_TRY(check_number("--rounds", args_.rounds, kMaxRounds, "3"));
+    XRUN_TRY(check_number("--probes", args_.probes.value_or(kUsualProbes), kMostProbes, std::to_string(kUsualProbes)));
+    if (args_.probes && !args_.approximate) {
       return Error{ErrorKind::kUsage, "", "`--probes` is for an approximate graph, and the exact one has no cells",
                    "add --approximate"};
     }
-    one_.probes = approximate_ ? probes_.value_or(kUsualProbes) : 0;
-    if (rows_ == "tree") {
+    one_.probes = args_.approximate ? args_.probes.value_or(kUsualProbes) : 0;
+    if (args_.rows == "tree") {
       // Only the prototypes are used; no samples are drawn.
       const Attrs args{{"classes", one_.classes}, {"dim", one_.dim}, {"samples", int64_t{1}},
                        {"seed", int64_t{1}},      {"noise", 0.0},    {"tail", 0.0},
@@ -57,7 +49,7 @@ class KnnBenchmark final : public Benchmark {
       one_.fill_row = [tree = runtime::SkuTree(args)](int64_t c, std::span<float> row) { tree.prototype(c, row); };
     }
     one_.threads = options.threads > 0 ? options.threads : host.cores;
-    one_.rounds = static_cast<int>(rounds_);
+    one_.rounds = static_cast<int>(args_.rounds);
     XRUN_ASSIGN(const runtime::KnnFigures figures, runtime::measure_knn_build(one_));
     return report(figures, host);
   }
@@ -71,20 +63,21 @@ class KnnBenchmark final : public Benchmark {
     const Seconds time = median(times);
     const Seconds least = std::ranges::min(times);
     const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.lists;
-    const std::string kind =
-        approximate_ ? fmt::format("approximate, {} {}", one_.probes, one_.probes == 1 ? "probe" : "probes") : "exact";
+    const std::string kind = args_.approximate
+                                 ? fmt::format("approximate, {} {}", one_.probes, one_.probes == 1 ? "probe" : "probes")
+                                 : "exact";
 
     BenchReport report;
     report.fields = {
         {"knn", fmt::format("{} classes x {}, {} neighbours, {}, {} rows (synthetic), {}", format_count(one_.classes),
-                            one_.dim, one_.neighbours, kind, rows_, counted(one_.threads, "thread"))},
+                            one_.dim, one_.neighbours, kind, args_.rows, counted(one_.threads, "thread"))},
         {"build",
          fmt::format("{} (least {}, {})", build_text(time), build_text(least), counted(std::ssize(times), "round"))}};
     report.json = {{"v", 1},
                    {"benchmark", "knn"},
                    {"synthetic", true},
-                   {"rows", rows_},
-                   {"exact", !approximate_},
+                   {"rows", args_.rows},
+                   {"exact", !args_.approximate},
                    {"classes", one_.classes},
                    {"dim", one_.dim},
                    {"neighbours", one_.neighbours},
@@ -99,7 +92,7 @@ class KnnBenchmark final : public Benchmark {
                    {"weights_bytes", figures.memory.weights},
                    {"lists_bytes", figures.memory.lists},
                    {"scratch_bytes", figures.memory.scratch}};
-    if (approximate_) {
+    if (args_.approximate) {
       add_recall(figures, report);
     } else {
       add_products(figures, time, host, report);
@@ -168,16 +161,12 @@ class KnnBenchmark final : public Benchmark {
     return seconds < 1 || seconds >= 60 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
   }
 
-  runtime::KnnCase one_{.classes = 100'000, .dim = 128};
-  std::optional<int64_t> neighbours_;
-  bool approximate_ = false;
-  std::optional<int64_t> probes_;
-  std::string rows_ = "random";
-  int64_t rounds_ = 3;
+  KnnBenchArgs args_;
+  runtime::KnnCase one_;
 };
 
 }  // namespace
 
-std::unique_ptr<Benchmark> make_knn_benchmark() { return std::make_unique<KnnBenchmark>(); }
+std::unique_ptr<Benchmark> make_knn_benchmark(const KnnBenchArgs& args) { return std::make_unique<KnnBenchmark>(args); }
 
 }  // namespace xrun::cli

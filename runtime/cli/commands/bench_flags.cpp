@@ -1,0 +1,71 @@
+#include "runtime/cli/commands/bench_flags.h"
+
+#include <CLI/CLI.hpp>
+
+namespace xrun::cli {
+namespace {
+
+void add_head_flags(CLI::App& command, BenchArgs& all) {
+  HeadBenchArgs& args = all.head;
+  command
+      .add_option("--mode", args.mode,
+                  "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
+                  "targets first")
+      ->check(CLI::IsMember({"full", "sample", "knn"}));
+  command
+      .add_option("--active", args.active,
+                  "with --mode sample or knn: active classes, at least one for each row (a tenth)")
+      ->type_name("N");
+  command.add_option("--neighbours", args.neighbours,
+                     "with --mode knn: classes in a list, the class itself among them (32)");
+  command.add_option("--classes", args.classes, "classes of the head, such as 200K or 1M (1M)")->type_name("N");
+  command.add_option("--dim", args.dim, "elements of a feature and of a class row (128)");
+  command.add_option("--batch", args.batch, "rows of a step (256)");
+  command.add_option("--dtype", args.dtype, "products of f32 (default) or bf16 operands")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  command.add_option("--weights", args.weights, "class rows in memory as f32 (default), bf16 or fp8")
+      ->check(CLI::IsMember({"f32", "bf16", "fp8"}));
+  command.add_option("--momentum", args.momentum, "SGD with momentum in f32 or bf16, or none (default)")
+      ->check(CLI::IsMember({"none", "f32", "bf16"}));
+  command.add_flag("--cosine", args.cosine, "logits are cosines, times 64");
+  command.add_option("--margin", args.margin, "with --cosine: an angle added to the target's (ArcFace)");
+  command.add_option("--kept", args.kept, "share of the logits that are kept for the backward sweep, 0 to 1 (1)");
+  command.add_option("--shards", args.shards, "shards of the head, one after the other (1)");
+  command.add_option("--rounds", args.rounds, "steps that are timed, after one to warm up (5)");
+}
+
+void add_knn_flags(CLI::App& command, BenchArgs& all) {
+  KnnBenchArgs& args = all.knn;
+  command.add_option("--classes", args.classes, "classes of the graph, such as 100K or 1M (100K)")->type_name("N");
+  command.add_option("--dim", args.dim, "elements of a class row (128)");
+  command.add_option("--neighbours", args.neighbours, "classes in a list, the class itself among them (32)");
+  command.add_flag("--approximate", args.approximate, "a class is compared with the classes of its nearest cells only");
+  command.add_option("--probes", args.probes, "with --approximate: the number of cells (16)");
+  command.add_option("--rows", args.rows, "class rows: random (default), or tree, the prototypes of sku_tree")
+      ->check(CLI::IsMember({"random", "tree"}));
+  command.add_option("--rounds", args.rounds, "builds that are timed (3)");
+}
+
+void add_comm_flags(CLI::App& command, BenchArgs& all) {
+  CommBenchArgs& args = all.comm;
+  command.add_option("--mib", args.mib, "MiB of the array that every device has or gets (64)");
+  command.add_option("--rounds", args.rounds, "times that are measured (9)");
+  command.add_flag("--messages", args.messages, "ranks of one host send messages, as ranks of two hosts do");
+}
+
+void add_jit_flags(CLI::App& command, BenchArgs& all) {
+  command.add_option("--rounds", all.jit.rounds, "measurements of each, of which the median counts (5)");
+}
+
+constexpr BenchmarkEntry kBenchmarks[] = {
+    {"head", "a training step of a sharded head, compared with the limits of this machine", add_head_flags},
+    {"knn", "the build of the graph of nearest classes, compared with this machine's matrix products", add_knn_flags},
+    {"comm", "an all-gather and a reduce-scatter between devices, also of several processes", add_comm_flags},
+    {"jit", "compiled functions and updates, compared with built-in kernels", add_jit_flags},
+};
+
+}  // namespace
+
+std::span<const BenchmarkEntry> benchmarks() { return kBenchmarks; }
+
+}  // namespace xrun::cli
