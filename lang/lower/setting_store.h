@@ -1,5 +1,5 @@
 // Actions of setting records that many settings share: templates that check a value of the text and store it in a
-// member of a spec. Only setting_def.cpp includes this header.
+// member of a spec. Only setting_def.cpp and setting_show.h include this header.
 #pragma once
 
 #include <fmt/format.h>
