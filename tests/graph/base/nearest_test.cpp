@@ -51,12 +51,12 @@ TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
 }
 
 TEST(NearestNames, TakeASecondForAMillionNames) {
-  const std::vector<std::string> names = numbered(1'000'000);
+  const std::vector<std::string> names = numbered(testing::kSanitized ? 100'000 : 1'000'000);
   const std::clock_t start = std::clock();  // processor time, since other processes may run
-  const std::string text = nearest_names("idenitty_999999x", names);
+  const std::string text = nearest_names("idenitty_99999x", names);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  EXPECT_EQ(text.substr(0, 33), "the nearest is `identity_999999`;");
-  EXPECT_LT(seconds, testing::kSanitized ? 200 : 10);
+  EXPECT_EQ(text.substr(0, 32), "the nearest is `identity_99999`;");
+  EXPECT_LT(seconds, testing::kSanitized ? 100 : 10);
 }
 
 }  // namespace
