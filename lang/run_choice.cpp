@@ -1,3 +1,4 @@
+// Tests: tests/lang/check_test.cpp, tests/lang/load_texts_test.cpp
 #include "lang/run_choice.h"
 
 #include <algorithm>

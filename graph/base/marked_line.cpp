@@ -1,3 +1,4 @@
+// Tests: tests/graph/base/base_test.cpp, tests/lang/check_golden_test.cpp
 #include "graph/base/marked_line.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/lang/check_test.cpp
 #include "lang/elaborate/options.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Lowers the metrics of `train` and its evaluations, expressions over the model and the data, to nodes of the graph.
+// Tests: tests/lang/lower/lower_loss_test.cpp, tests/lang/lower/lower_train_test.cpp
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // Reads the values of settings that have a unit: spans of training, sizes, rates and times.
+// Tests: tests/lang/lower/settings_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // Reads the unit of a number, and reports units that do not exist or are in the wrong place.
+// Tests: tests/lang/text/number_test.cpp
 #include <algorithm>
 
 #include "lang/text/foreign_text.h"

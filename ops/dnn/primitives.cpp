@@ -2,6 +2,7 @@
 // to oneDNN (format `any`), and takes oneDNN's first implementation that is not a reference loop (settle). `finish`
 // also records the forms that oneDNN chose; pack_weight and unpack_weight_add convert between them and the declared
 // layout.
+// Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include <array>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>

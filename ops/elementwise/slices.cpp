@@ -1,4 +1,5 @@
 // Operators that copy parts of tensors and compute nothing: concat, slice, split and pad.
+// Tests: tests/ops/conformance_test.cpp
 #include <string>
 #include <utility>
 

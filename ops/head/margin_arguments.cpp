@@ -1,3 +1,4 @@
+// Tests: tests/ops/head/head_ops_test.cpp
 #include "ops/head/margin_arguments.h"
 
 #include <array>

@@ -1,5 +1,6 @@
 // Emits the first half of a head pass: the statistics of each shard, their exchange, and their combination into the
 // softmax, loss and metrics.
+// Tests: tests/planner/emit/emit_test.cpp
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {

@@ -4,6 +4,7 @@
 // product, and by time. Then the best order is improved repeatedly: the ranges that ended up highest are moved to the
 // front of the order and all ranges are placed again (`climb`). The search stops as soon as the result is close to the
 // lower bound, which is the largest sum of ranges that are alive at one time.
+// Tests: tests/planner/emit/memory_test.cpp
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,5 @@
 // Encodes a plan.
+// Tests: tests/planner/plan_file_test.cpp
 #include "plan_generated.h"
 #include "planner/program/plan_codec.h"
 #include "planner/program/reason_codec.h"

@@ -6,6 +6,7 @@
 //   i7 @0 compute forward stage 0 m1: b0 b2 -> b7 b8 | after i3
 //     #0 b0+2048,512/block b2 -> b7,512/block
 //      scratch b8,4096/worker (1024)
+// Tests: tests/planner/emit/emit_test.cpp, tests/planner/report/text_test.cpp
 #include <fmt/format.h>
 #include <iterator>
 

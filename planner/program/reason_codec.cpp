@@ -1,3 +1,4 @@
+// Tests: tests/planner/plan_file_test.cpp
 #include "planner/program/reason_codec.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/planner/search/class_fit_test.cpp
 #include "planner/report/classes.h"
 
 #include <algorithm>

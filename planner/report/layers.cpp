@@ -1,4 +1,5 @@
 // The figures of a plan by layer of the model.
+// Tests: tests/planner/report/text_test.cpp
 #include <algorithm>
 #include <iterator>
 #include <map>

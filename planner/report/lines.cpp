@@ -1,3 +1,4 @@
+// Tests: tests/planner/report/text_test.cpp
 #include "planner/report/lines.h"
 
 #include <algorithm>

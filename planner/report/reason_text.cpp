@@ -1,3 +1,4 @@
+// Tests: tests/planner/report/text_test.cpp, tests/planner/plan_file_test.cpp
 #include "planner/report/reason_text.h"
 
 #include <cmath>

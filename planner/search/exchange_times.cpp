@@ -1,4 +1,5 @@
 // The times of exchanges that a setting needs: transfers between stages, and sums of gradients over replicas.
+// Tests: tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
 #include <algorithm>
 
 #include "graph/settings/optimizer_facts.h"

@@ -1,4 +1,5 @@
 // Checks the hints of a schedule: each by itself, before the search, and all together if no setting remains.
+// Tests: tests/planner/search/space_test.cpp
 #include <algorithm>
 
 #include "graph/layouts/head_shape.h"

@@ -1,4 +1,5 @@
 // Checks the operands of one instruction at the end of a step: of sums, compressions, norms and updates.
+// Tests: tests/planner/verify/verify_operands_test.cpp
 #include <algorithm>
 
 #include "graph/layouts/compression.h"

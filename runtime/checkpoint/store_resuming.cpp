@@ -1,4 +1,5 @@
 // Resuming: finds the checkpoint, checks that it belongs to the run, verifies its files and loads the state.
+// Tests: tests/runtime/checkpoint/store_test.cpp, tests/runtime/checkpoint/copies/second_copy_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

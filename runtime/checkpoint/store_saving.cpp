@@ -1,5 +1,6 @@
 // Saving: a save begins with a directory of an unfinished name. All ranks write their files into it, at once or in the
 // background. Then rank 0 writes the manifest, publishes the step and removes older ones.
+// Tests: tests/runtime/checkpoint/store_test.cpp
 #include <algorithm>
 #include <set>
 #include <system_error>

@@ -1,4 +1,5 @@
 // The commands and their own flags.
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/cases/command_words_test.cpp
 #include <algorithm>
 #include <functional>
 #include <memory>

@@ -1,4 +1,5 @@
 // The flags of every command, and the commands on which some of these flags have no effect.
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/cases/command_words_test.cpp
 #include <algorithm>
 #include <iterator>
 

@@ -1,5 +1,6 @@
 // Each input of the graph gets a transform from a field of the source: by its binding, or from the field of its own
 // name.
+// Tests: tests/runtime/data/loader_test.cpp, tests/runtime/data/readers/reader_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>

@@ -1,4 +1,5 @@
 // Archives: libarchive reads the file through callbacks, so that a stop ends it.
+// Tests: tests/runtime/formats/files_test.cpp, tests/runtime/data/readers/folder_test.cpp
 #include <algorithm>
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,4 +1,5 @@
 // The start of a run: resumes from a checkpoint, or sets the initial weights, and reports the start.
+// Tests: tests/runtime/train/trainer_test.cpp
 #include <algorithm>
 #include <filesystem>
 

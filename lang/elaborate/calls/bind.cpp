@@ -3,6 +3,7 @@
 //   2. The arguments are evaluated in the order of the text, which becomes the order of the nodes.
 //   3. Parameters without an argument get their defaults, which are expressions of the parameters before them.
 //   4. Each value is checked against the type of its parameter (accept.cpp) and becomes a local of the callee's scope.
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

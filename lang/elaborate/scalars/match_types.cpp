@@ -1,5 +1,6 @@
 // Matches a declared type against a tensor: binds dimension variables and checks known ones
 // (docs/reference/language.md, "Types and dimensions").
+// Tests: tests/lang/check_golden_test.cpp, tests/lang/nothing_ignored_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // `xrun bench knn`: the limits of its flags, the case that they describe, and the report.
+// Tests: tests/runtime/cli/commands/bench_knn_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

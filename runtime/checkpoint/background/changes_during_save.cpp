@@ -1,4 +1,5 @@
 // Called before instructions change values: the files with these values that have not been read are read first.
+// Tests: tests/runtime/checkpoint/store_test.cpp
 #include <algorithm>
 #include <chrono>
 #include <mutex>

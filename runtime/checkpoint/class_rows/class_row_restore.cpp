@@ -1,6 +1,7 @@
 // How rows are restored: read the header and the log, and check that they belong together; read the whole log once, to
 // be sure that it is intact; read it again and write the old bytes to the file; replace the log by an empty one. All of
 // it can be repeated if it is interrupted, because the log is replaced last.
+// Tests: tests/runtime/checkpoint/class_rows/class_row_file_test.cpp
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/checkpoint/class_rows/class_row_file_test.cpp
 #include "runtime/checkpoint/class_rows/undo_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp
 #include "runtime/cli/model/plan_flags.h"
 
 #include <charconv>

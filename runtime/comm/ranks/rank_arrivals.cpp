@@ -1,5 +1,6 @@
 // The messages that arrive for exchanges. Data are written to their places once all members that share them are posted;
 // data that come earlier wait in Member::early.
+// Tests: tests/runtime/comm/ranks/rank_communicator_test.cpp
 #include <algorithm>
 #include <chrono>
 #include <cstring>

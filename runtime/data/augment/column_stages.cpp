@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/augment/transform_test.cpp
 #include "runtime/data/augment/column_stages.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/data/augment/transform_test.cpp
 #include "runtime/data/readers/resizer.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Binds the operands of head instructions: sets the members of BoundHead to their addresses.
+// Tests: tests/runtime/device/cpu/kernels_test.cpp, tests/runtime/runs/determinism_test.cpp
 #include <string>
 
 #include "graph/base/check.h"

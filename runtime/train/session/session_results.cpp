@@ -1,4 +1,5 @@
 // The results of a step, which are read from arenas, or from the copies that the ranks share.
+// Tests: tests/runtime/train/trainer_test.cpp, tests/runtime/runs/determinism_test.cpp
 #include <algorithm>
 
 #include "graph/base/check.h"
