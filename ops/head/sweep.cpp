@@ -123,6 +123,44 @@ void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const Clas
   }
 }
 
+// Completes the gradients of a tile's classes, adds their squares, stores or applies them, as the sweep asks.
+//   block  the number of the class block, counted from the first block of the shard
+template <class Sweep>
+void finish_weights(const HeadWork& pass, const ClassRows& class_rows, Isa isa, const Sweep& what,
+                    const HeadSlice& slice, ClassTile& tile, int64_t block) {
+  const int64_t count = tile.classes.count;
+  const bool bias = tile.bias != nullptr;
+  float bias_gradient[kHeadTileClasses] = {};
+  if (bias) {
+    fold_lanes(slice.bias_lanes, count, bias_gradient);
+  }
+  for (int64_t c = 0; c < count; ++c) {
+    float* g = slice.weight_gradient + c * pass.layout.dim_padded;
+    if (pass.shape.form.cosine) {
+      pass.kernels.project(g, tile.weight + c * pass.shape.dim, tile.inverse[c], pass.shape.dim);
+    }
+    if (what.weight_squares != nullptr) {
+      what.weight_squares[block] += sum_of_squares(isa, g, pass.shape.dim);
+    }
+    if (what.weight_gradient != nullptr) {
+      std::copy_n(g, pass.shape.dim, what.weight_gradient + class_rows.row(tile.classes.begin + c) * pass.shape.dim);
+    }
+  }
+  if (bias && what.bias_squares != nullptr) {
+    what.bias_squares[block] += sum_of_squares(isa, bias_gradient, count);
+  }
+  if (bias && what.bias_gradient != nullptr) {
+    for (int64_t c = 0; c < count; ++c) {
+      what.bias_gradient[class_rows.row(tile.classes.begin + c)] = bias_gradient[c];
+    }
+  }
+  if (what.update != nullptr) {
+    class_rows.open_states(tile, slice);
+    update_tile(pass, isa, *what.update, tile, slice.weight_gradient, bias_gradient);
+    class_rows.close(tile);
+  }
+}
+
 }  // namespace
 
 void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
@@ -134,40 +172,6 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
   const HeadWork pass(shape_, layout_, *kernels_, what.pass, rows, class_rows, scratch);
   pass.prepare_rows(workers);
   const int64_t first_block = layout_.blocks.begin;
-
-  const auto finish_weights = [&](const HeadSlice& slice, ClassTile& tile, int64_t block) {
-    const int64_t count = tile.classes.count;
-    const bool bias = tile.bias != nullptr;
-    float bias_gradient[kHeadTileClasses] = {};
-    if (bias) {
-      fold_lanes(slice.bias_lanes, count, bias_gradient);
-    }
-    for (int64_t c = 0; c < count; ++c) {
-      float* g = slice.weight_gradient + c * layout_.dim_padded;
-      if (shape_.form.cosine) {
-        kernels_->project(g, tile.weight + c * shape_.dim, tile.inverse[c], shape_.dim);
-      }
-      if (what.weight_squares != nullptr) {
-        what.weight_squares[block - first_block] += sum_of_squares(isa_, g, shape_.dim);
-      }
-      if (what.weight_gradient != nullptr) {
-        std::copy_n(g, shape_.dim, what.weight_gradient + class_rows.row(tile.classes.begin + c) * shape_.dim);
-      }
-    }
-    if (bias && what.bias_squares != nullptr) {
-      what.bias_squares[block - first_block] += sum_of_squares(isa_, bias_gradient, count);
-    }
-    if (bias && what.bias_gradient != nullptr) {
-      for (int64_t c = 0; c < count; ++c) {
-        what.bias_gradient[class_rows.row(tile.classes.begin + c)] = bias_gradient[c];
-      }
-    }
-    if (what.update != nullptr) {
-      class_rows.open_states(tile, slice);
-      update_tile(pass, isa_, *what.update, tile, slice.weight_gradient, bias_gradient);
-      class_rows.close(tile);
-    }
-  };
 
   const auto sweep_block = [&](const HeadSlice& slice, int64_t block, float* dx) {
     if (what.weight_squares != nullptr) {
@@ -200,7 +204,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       first = false;
       take_steep(pass, classes, dx != nullptr, what.wants_weights() ? slice.weight_gradient : nullptr);
       if (what.wants_weights()) {
-        finish_weights(slice, classes, block);
+        finish_weights(pass, class_rows, isa_, what, slice, classes, block - first_block);
       }
     });
     if (dx != nullptr && first) {  // the block has no active classes
