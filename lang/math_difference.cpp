@@ -59,8 +59,8 @@ void hide_count(Attrs& attrs) {
   }
 }
 
-// A copy of the module in which each input of class numbers has one class. Two modules that differ only in numbers of
-// classes then have the same text.
+// Returns a copy of the module in which every number of classes is 1: in inputs, class weights and arguments of calls.
+// Two modules that differ only in their numbers of classes then have equal texts.
 Module without_class_counts(Module module) {
   Graph& graph = module.graph;
   for (const NamedValue& input : graph.inputs) {

@@ -27,7 +27,7 @@ struct Alternative {
   Bytes memory = 0;                              // memory of the largest device
   double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
   double idle = 0;                               // fraction of a step in which devices are idle
-  std::optional<StoredAlternative> stored = {};  // of a plan file without the values that the texts need
+  std::optional<StoredAlternative> stored = {};  // texts of a plan file that lacks the values
 };
 
 struct Prediction {

@@ -20,21 +20,21 @@ struct Rival {
   Verdict verdict = Verdict::kSlower;
   bool is_estimate = false;  // no program was made, so time and memory are estimates
   Seconds step = 0;
-  Bytes memory = 0;  // of the largest device; an estimate: of the largest stage
+  Bytes memory = 0;  // memory of the largest device; in an estimate, of the largest stage
   double ratio = 0;  // time of a step divided by the time of the plan's step, minus 1; both programs or both estimates
   double idle = 0;   // fraction of a step in which devices are idle
 };
 
 // The state of a head: class rows, optimizer states, and the logits that exist at one time.
 struct HeadState {
-  Bytes bytes = 0;      // of rows and optimizer states
+  Bytes bytes = 0;      // rows and optimizer states
   bool mapped = false;  // they are in a file
   RowFormat weights = RowFormat::kF32;
   std::optional<RowFormat> states;  // nullopt: no optimizer states
   int64_t active = 0;               // classes for which a step has logits
   bool is_subset = false;           // the active classes are not all classes
   int64_t kept = 0;                 // classes whose logits are kept for the backward pass
-  Bytes logits = 0;                 // of the kept logits or, if none are kept, of all logits of a step
+  Bytes logits = 0;                 // kept logits; if no logits are kept, all logits of a step
 };
 
 // A proposal for a smaller row block, with which more devices would have work.

@@ -8,8 +8,8 @@
 #include "planner/report/compression.h"
 #include "planner/report/device_kinds.h"
 #include "planner/report/explain.h"
-#include "planner/report/reason_text.h"
 #include "planner/report/lines.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 

@@ -41,7 +41,7 @@ struct CommandLine {
   ManArgs man;
   BenchArgs bench;
   RunBenchmark run_benchmark = nullptr;  // null: `xrun bench` becomes xrun-bench
-  std::function<Outcome<int>()> action;  // of the command that is given
+  std::function<Outcome<int>()> action;  // runs the command that is given
 };
 
 // The properties of a command on which the common part of the command line depends.

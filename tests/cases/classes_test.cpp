@@ -389,7 +389,7 @@ TEST_F(Case23MoreClassesKeepOldRows, ANewRunStartsFromTheRowsOfItsClasses) {
   EXPECT_EQ(class_weights("new/ckpt/t/step-000000", 12), class_weights("ckpt/t/step-000060", 12));
 }
 
-TEST_F(Case23MoreClassesKeepOldRows, TheSameRunGoesOnWithMoreClasses) {
+TEST_F(Case23MoreClassesKeepOldRows, ARunGoesOnWithMoreClasses) {
   dir_.write("train.csv", identities(12, 6));
   write_model("m.xgraph", 12, "");
   succeed({"train", "m.xgraph", "--progress", "none"});

@@ -226,7 +226,7 @@ TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
   EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond them"));
 }
 
-TEST_F(Case21LabelsFromOne, AsClassKeepsLeadingZerosAndRefusesOtherFields) {
+TEST_F(Case21LabelsFromOne, LeadingZerosAreKeptByAsClassAndOtherFieldsAreRefused) {
   const auto code = [](int, int label) {
     return fmt::format("{:0{}}", label / 2, label % 2 + 1);
   };  // 0, 00, 1, 01, ...

@@ -24,7 +24,7 @@ const Folders kGraph{"graph/base", "graph/os",      "graph/types", "graph/settin
                      "graph",      "graph/layouts", "graph/passes"};
 // The operators' interfaces, and the loops and libraries that families of operators share.
 const Folders kOps = kGraph + Folders{"ops", "ops/simd", "ops/jit", "ops/loops", "ops/dnn"};
-// What every part of `runtime` may include: kernels, programs, and the interfaces of devices and communicators.
+// Folders that every part of `runtime` may include: kernels, programs, and the interfaces of devices and communicators.
 const Folders kRuntime = kOps + Folders{"ops/head", "ops/knn",         "ops/optimizer",  "ops/reduce",
                                         "ops/norm", "planner/program", "runtime/device", "runtime/comm"};
 // Checkpoints and data know training only by its interfaces for states, events, sources and stores.

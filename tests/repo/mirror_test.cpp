@@ -92,7 +92,7 @@ TEST(MirroredTests, NamedTestsExist) {
 // test belongs to either.
 TEST(MirroredTests, TestsWithTheNameOfASourceAreInItsFolder) {
   for (const std::string& folder : kFolders) {
-    std::map<std::string, std::vector<std::string>> places;  // of the tests, by their file names
+    std::map<std::string, std::vector<std::string>> places;  // places of the tests; key: file name
     for (const std::string& source : files_below(folder)) {
       const std::string test = mirrored_test(source);
       places[fs::path(test).filename()].push_back(test);

@@ -14,7 +14,7 @@ namespace {
 struct Header {
   enum Kind : int32_t { kBlock, kText, kBroadcast };
   int32_t kind = kBlock;
-  int32_t group = 0;  // of broadcasts: the channel
+  int32_t group = 0;  // for broadcasts, the channel
   int32_t from = 0;   // device; for a text or a broadcast: rank
   int32_t to = 0;
   int64_t round = 0;  // number of the gather call; used by texts only

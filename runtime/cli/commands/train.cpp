@@ -191,7 +191,7 @@ class Training {
   const GlobalOptions& given_;
   const TrainArgs& args_;
   const Console console_;
-  SourceMap sources_;  // of the model, once it is planned
+  SourceMap sources_;  // sources of the model, once it is planned
   std::unique_ptr<runtime::EventSink> progress_;
   std::optional<StopSignals> signals_;
   std::unique_ptr<runtime::DeviceSet> devices_;

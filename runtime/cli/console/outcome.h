@@ -35,7 +35,7 @@ struct Failure {
   std::string heading;      // a line before the rest, which names the rank that failed; may be empty
   Diagnostics diagnostics;  // printed in order, before the error
   Error error;              // not printed if its message is empty
-  SourceMap sources;        // of the diagnostics and of the error
+  SourceMap sources;        // sources of the diagnostics and of the error
   bool is_plain = false;    // printed as uncoloured text in every format, since the flags themselves are wrong
   int exit = 0;             // the exit code of the command
 };

@@ -30,9 +30,9 @@ struct Sleeps {
   std::chrono::microseconds idle;  // while nobody waits
 };
 constexpr Sleeps kPolling{std::chrono::microseconds(15), std::chrono::microseconds(500), 32,
-                         std::chrono::microseconds(1000)};
+                          std::chrono::microseconds(1000)};
 constexpr Sleeps kWoken{std::chrono::microseconds(15), std::chrono::microseconds(5000), 4,
-                       std::chrono::microseconds(10'000)};
+                        std::chrono::microseconds(10'000)};
 
 Error failure(const std::string& words) {
   return world_error("XG0834", {"the exchange between ranks failed: {}", words},

@@ -86,7 +86,7 @@ class StageRunner {
   // nodes of the block are in the slice moved[By::kWorker], which may belong to another worker; scratch belongs to the
   // worker itself.
   struct Block {
-    int64_t index = 0;  // index in the batch
+    int64_t index = 0;  // index of the row block in the batch
     int worker = 0;
     int64_t part = 0;
     int64_t parts = 1;

@@ -1,9 +1,8 @@
 // `moved "a" -> "b"`: a model with renamed parts is still the same run.
-#include "graph/settings/moved.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/settings/moved.h"
 #include "tests/lang/checked.h"
 
 namespace xrun::lang {

@@ -1,10 +1,9 @@
 // Labels with `ignore`: the terms and factors of a loss over them, and uses that are rejected.
-#include "graph/layouts/partial_labels.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/layouts/partial_labels.h"
 #include "graph/passes/pipeline.h"
 #include "graph/passes/split_loss.h"
 #include "ops/op.h"

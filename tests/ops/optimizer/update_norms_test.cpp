@@ -1,5 +1,7 @@
 // The trust ratios of lars and lamb compared with the formulas of the papers, in f64. A trust ratio is a factor that
 // keeps the step of a tensor in proportion to the norm of its weight.
+#include "ops/optimizer/update_norms.h"
+
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -8,7 +10,6 @@
 
 #include "graph/base/random.h"
 #include "ops/optimizer/optimizer.h"
-#include "ops/optimizer/update_norms.h"
 #include "tests/support/optimizers.h"
 
 namespace xrun::ops {

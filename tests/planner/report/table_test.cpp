@@ -1,7 +1,7 @@
 // When reports wrap lines, a number and its unit stay on one line.
-#include <gtest/gtest.h>
-
 #include "planner/report/table.h"
+
+#include <gtest/gtest.h>
 
 namespace xrun::planner {
 namespace {

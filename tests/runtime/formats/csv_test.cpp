@@ -1,9 +1,10 @@
 // Text tables: their rows and cells, numbers, texts and missing values.
+#include "runtime/formats/csv.h"
+
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/formats/csv.h"
 #include "runtime/formats/csv_cells.h"
 #include "runtime/formats/csv_rows.h"
 #include "runtime/formats/foreign.h"

@@ -1,4 +1,6 @@
 // Code that opens ordinary files neither waits for pipes, devices or links nor reads them.
+#include "runtime/formats/files.h"
+
 #include <cerrno>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -7,7 +9,6 @@
 
 #include "graph/os/cache_file.h"
 #include "graph/os/regular_file.h"
-#include "runtime/formats/files.h"
 #include "tests/support/command.h"
 
 namespace xrun::runtime {

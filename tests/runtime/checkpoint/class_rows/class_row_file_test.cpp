@@ -427,7 +427,7 @@ TEST_F(ClassRowFileTest, BelongToOneProcessAtATime) {
   EXPECT_EQ(refusal(layout_, {.io = &io}).code, "XG0712");
   const std::string log = read_file(log_path());
   UndoHeader header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
-  header.owner.start += 1;  // as if that process had ended
+  header.owner.start += 1;  // that process seems to have ended
   write(log_path(), print_undo_header(header) + log.substr(static_cast<size_t>(kUndoHeaderBytes)));
   EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), {.io = &io}).ok());
 }

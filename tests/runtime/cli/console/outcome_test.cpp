@@ -64,12 +64,12 @@ TEST(Failure, PrintsItsDiagnosticsAndThenItsError) {
   EXPECT_EQ(printed(failure, 1), "rank 2 on host b:\n" + text + render(failure.error, {}));
 }
 
-TEST(Failure, OfAnotherRankPrintsNothing) {
+TEST(Failure, PrintsNothingIfAnotherRankPrintsIt) {
   EXPECT_EQ(printed(Failure::silent(75), 75), "");
   EXPECT_EQ(printed(Error{.kind = ErrorKind::kWorld}, 4), "");
 }
 
-TEST(Failure, OfFlagsIsPlainTextInEveryFormat) {
+TEST(Failure, IsPlainTextInEveryFormatIfFlagsAreWrong) {
   for (const char* format : {"text", "json"}) {
     EXPECT_EQ(printed(usage_fault("`--set a` has no `=`", "write PATH=VALUE"), 2, format),
               "error: `--set a` has no `=`\nhelp: write PATH=VALUE\n");

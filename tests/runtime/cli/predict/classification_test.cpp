@@ -1,5 +1,7 @@
 // Probabilities and logits of `predict`, and the results of `eval` per class. Numbers that two commands report must be
 // equal.
+#include "runtime/cli/predict/classification.h"
+
 #include <cmath>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -7,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/cli/predict/classification.h"
 #include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
 
