@@ -57,7 +57,6 @@ int parse_and_run(int argc, const char* const* argv, RunBenchmark run_benchmark)
   line.run_benchmark = run_benchmark;
   const int own = take_command(argc, argv, line.restarts);
   CLI::App app("Trains classifiers with very many classes from one .xgraph file.", "xrun");
-  app.set_version_flag("--version", std::string("xrun ") + XRUN_VERSION);
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   add_global_flags(app, line);

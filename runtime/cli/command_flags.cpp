@@ -70,20 +70,21 @@ void add_text_commands(CLI::App& app, CommandLine& line) {
   for (const Template& one : templates()) {
     models.emplace_back(one.name);
   }
-  fresh->add_option("--template", line.fresh.model, "the kind of model (mlp)")->check(CLI::IsMember(models));
+  fresh->add_option("--template", line.fresh.model, "the kind of model (default: mlp)")->check(CLI::IsMember(models));
 
   CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
                                 [&line] { return run_check(line.global, line.check); });
   check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
-  check->add_flag("--data", line.check.data, "also open the data");
-  check->add_flag("--strict", line.check.strict, "warnings are errors");
+  check->add_flag("--data", line.check.data, "also open the data sources, and decode a sample of each");
+  check->add_flag("--strict", line.check.strict, "treat warnings as errors");
 
   CLI::App* fmt = add_command(app, line, "fmt", "write files in canonical layout",
                               [&line] { return run_fmt(line.global, line.fmt); });
   fmt->add_option("files", line.fmt.paths, "model files; of a directory all .xgraph files below it")
       ->type_name("FILE...");
-  fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
-  fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
+  fmt->add_flag("--check", line.fmt.check,
+                "write nothing, list the files that would change, and exit with 1 if there are any");
+  fmt->add_flag("--stdin", line.fmt.std_in, "read the text from stdin and write it to stdout");
 
   CLI::App* fix = add_command(app, line, "fix", "apply the edits of messages that are sure",
                               [&line] { return run_fix(line.global, line.fix); });
@@ -97,8 +98,9 @@ void add_text_commands(CLI::App& app, CommandLine& line) {
       ->add_option("topics", line.explain.topics,
                    "a code, an operator, a setting, or a tensor of a file: XG0301, conv, train.lr, face.xgraph:feature")
       ->type_name("TOPIC...");
-  explain->add_flag("--list", line.explain.list, "name all of them");
-  explain->add_flag("--unavailable", line.explain.unavailable, "with --list: only what is known and not available yet");
+  explain->add_flag("--list", line.explain.list, "list all topics");
+  explain->add_flag("--unavailable", line.explain.unavailable,
+                    "with `--list`: only topics that are known but not available yet");
 
   add_command(app, line, "lsp", "serve an editor on stdin and stdout (Language Server Protocol)",
               [] { return run_lsp(); });
@@ -108,13 +110,16 @@ void add_plan_and_show(CLI::App& app, CommandLine& line) {
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });
   plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
-  plan->add_option("-o,--output", line.plan.output, "plan file (default: the model's name with .xplan, here)")
+  plan->add_option("-o,--output", line.plan.output,
+                   "the plan file to write (default: the model's name with .xplan, in the working directory)")
       ->type_name("FILE");
-  plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, write nothing");
-  plan->add_option("--diff", line.plan.diff, "print what differs from this plan instead")->type_name("PLAN");
-  plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 if the plans differ");
-  plan->add_option("--why", line.plan.why, "print the reasons for one decision instead")->type_name("KEY");
-  plan->add_option("--fit", line.plan.fit, "print how many classes fit instead, for each choice of the head")
+  plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, but write no file");
+  plan->add_option("--diff", line.plan.diff, "print the differences from this plan instead")->type_name("PLAN");
+  plan->add_flag("--exit-code", line.plan.exit_code, "with `--diff`: exit with 10 if the plans differ");
+  plan->add_option("--why", line.plan.why,
+                   "print the reasons for one decision instead, and the plans that decide it differently")
+      ->type_name("KEY");
+  plan->add_option("--fit", line.plan.fit, "print how many classes fit on this machine instead")
       ->check(CLI::IsMember({"classes"}));
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",
@@ -123,14 +128,16 @@ void add_plan_and_show(CLI::App& app, CommandLine& line) {
   show->add_option("file", line.show.file, "model, plan, checkpoint, log.jsonl or the directory of a run")
       ->required()
       ->type_name("FILE");
-  show->add_option("--table", line.show.table, "layers, memory, comm or why")
+  show->add_option("--table", line.show.table, "print one table: layers, memory, comm or why")
       ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
-  show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")
+  show->add_option(
+          "--emit", line.show.emit,
+          "print the result of a step of the compilation: tokens, ast, checked, module, backward, plan or program")
       ->check(CLI::IsMember({"tokens", "ast", "checked", "module", "backward", "plan", "program"}));
-  show->add_option("--depth", line.show.depth, "with --table layers: parts of a path that make a layer")
+  show->add_option("--depth", line.show.depth, "with `--table layers`: number of parts of a path that name a layer")
       ->check(CLI::Range(1, 64));
-  show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
-  show->add_flag("--explicit", line.show.write_defaults, "the model file with every default written out");
+  show->add_flag("--gantt", line.show.gantt, "draw the instructions of a step, one line for each device");
+  show->add_flag("--explicit", line.show.write_defaults, "print the model file with every default written out");
 }
 
 Outcome<int> start_training(CommandLine& line) {
@@ -155,23 +162,26 @@ void add_train(CLI::App& app, CommandLine& line) {
   train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
   train
       ->add_option("--restarts", line.restarts.restarts,
-                   "start the command after `--` again, at most N times, if it stops early or is killed")
+                   "run the command after `--`, and start it again, at most N times, if it stops early or is killed")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000));
-  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
+  train->add_option(
+      "--resume", line.train.resume,
+      "auto (default: continue from the latest checkpoint), never (start anew) or a checkpoint to continue from");
   train->add_flag("--overwrite", line.train.overwrite,
-                  "with `--resume never`: move a run that is there to NAME.1, and start over");
-  train->add_flag("--extend", line.train.extend, "continue with another length and rate than the run had");
-  train->add_option("--steps", line.steps, "stop once the run has done this many steps")
+                  "with `--resume never`: rename the directory of the earlier run to NAME.1 first");
+  train->add_flag("--extend", line.train.extend,
+                  "continue although the length, the rate or the number of classes has changed");
+  train->add_option("--steps", line.steps, "stop once the run has done N steps, save, and exit with 0")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   train
-      ->add_option(
-          "--step-timeout", line.train.step_timeout,
-          "with several processes: end the run when a rank hangs in a step, a save or an evaluation for this many "
-          "seconds (600; 0: never)")
+      ->add_option("--step-timeout", line.train.step_timeout,
+                   "with several processes: end the run if a rank hangs for this many seconds (600; 0: never)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0, 1'000'000));
-  train->add_option("--profile", line.train.profile, "after N steps of warm-up, report where the time of a step goes")
+  train
+      ->add_option("--profile", line.train.profile,
+                   "after N steps of warm-up, measure ten steps and report where their time goes")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 }
@@ -185,12 +195,15 @@ void add_eval(CLI::App& app, CommandLine& line) {
       ->required()
       ->type_name("[FILE]");
   eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
-  eval->add_flag("--anyway", line.eval.anyway, "also if FILE is another model than that of the checkpoint");
-  eval->add_option("--on", line.eval.on, "sources (default: all that `train` names)");
-  eval->add_flag("--per-class", line.eval.per_class, "accuracy and precision of each class, the worst first");
-  eval->add_option("--confusion", line.eval.confusion, "write the counts of true and predicted classes, as CSV")
+  eval->add_flag("--anyway", line.eval.anyway,
+                 "evaluate although FILE has another model or preprocessing than the checkpoint");
+  eval->add_option("--on", line.eval.on, "the sources to evaluate on (default: all that `train` names)")
+      ->type_name("SOURCE");
+  eval->add_flag("--per-class", line.eval.per_class,
+                 "also print accuracy and precision of each class, the worst first");
+  eval->add_option("--confusion", line.eval.confusion, "also write the counts of true and predicted classes, as CSV")
       ->type_name("FILE");
-  eval->add_option("--wrong", line.eval.wrong, "write the list of misclassified samples to DIR/wrong.tsv")
+  eval->add_option("--wrong", line.eval.wrong, "also write the list of misclassified samples to DIR/wrong.tsv")
       ->type_name("DIR");
 }
 
@@ -204,17 +217,22 @@ void add_predict(CLI::App& app, CommandLine& line) {
       ->type_name("[FILE]");
   predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
       ->type_name("CKPT");
-  predict->add_flag("--anyway", line.predict.anyway, "also if FILE is another model than that of the checkpoint");
+  predict->add_flag("--anyway", line.predict.anyway,
+                    "predict although FILE has another model or preprocessing than the checkpoint");
   predict->add_option("images", line.predict.images, "pictures, or directories of pictures")->type_name("IMAGES...");
-  predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
-  predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");
-  predict->add_option("--topk", line.predict.topk, "classes a picture (5)")->check(CLI::Range(1, 1000));
-  predict->add_option("--scores", line.predict.scores, "probabilities (default) or logits of the classes")
+  predict
+      ->add_option("--source", line.predict.source, "predict the samples of a source of the file instead of pictures")
+      ->type_name("NAME");
+  predict->add_option("--rows", line.predict.rows, "predict only the rows a..b of the source or table")
+      ->type_name("A..B");
+  predict->add_option("--topk", line.predict.topk, "number of classes to print for each sample (5)")
+      ->check(CLI::Range(1, 1000));
+  predict->add_option("--scores", line.predict.scores, "score of a class: probabilities (default) or logits")
       ->check(CLI::IsMember({"probabilities", "logits"}));
-  predict->add_flag("--embedding", line.predict.embedding, "the model's output instead of classes");
+  predict->add_flag("--embedding", line.predict.embedding, "print the model's first output instead of classes");
   predict
       ->add_option("-o,--output", line.predict.output,
-                   "write embeddings, names and classes to FILE.npy and FILE.tsv, or to FILE.npz")
+                   "with `--embedding`: write outputs, names and classes to FILE.npy and FILE.tsv, or to FILE.npz")
       ->type_name("FILE");
 }
 

@@ -61,28 +61,33 @@ const CommandTraits& traits_of(std::string_view command) {
 
 void add_global_flags(CLI::App& app, CommandLine& line) {
   GlobalOptions& g = line.global;
+  app.set_help_flag("-h,--help", "print help and exit");
+  app.set_version_flag("--version", std::string("xrun ") + XRUN_VERSION, "print the version and exit");
   app.option_defaults()->group(kCommonFlags);
-  app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
+  app.add_option("--set", line.sets, "change a setting (`train.lr=0.1`) or an option of the file (`classes=2M`)")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);  // one value per flag: the next word is the file
-  app.add_option("--run", g.run, "the `run` declaration to use");
-  app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
-  app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
-  app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
-  app.add_option("--format", g.format, "text or json; of `bench` also md, of `check` also sarif")
+  app.add_option("--run", g.run, "the `run` declaration to use")->type_name("NAME");
+  app.add_option("--cluster", g.cluster, "take the `cluster` declaration from another file")->type_name("FILE[:NAME]");
+  app.add_option("--schedule", g.schedule, "take the `schedule` declaration from another file")
+      ->type_name("FILE[:NAME]");
+  app.add_option("-C", g.directory, "the directory for the output of a run (`train` only)")->type_name("DIR");
+  app.add_option("--format", g.format,
+                 "form of the results: text (default) or json; for `bench` also md, for `check` also sarif")
       ->check(CLI::IsMember({"text", "json", "md", "sarif"}));
-  app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
+  app.add_option("--progress", g.progress, "form of the progress report: auto (default), tty, plain, json or none")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
-  app.add_option("--color", g.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII");
-  app.add_flag("-q,--quiet", g.quiet, "errors only");
-  app.add_flag("-v,--verbose", g.verbose, "say more");
-  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan");
-  app.add_option("--threads", g.threads, "threads of all devices together (default: cores)")
+  app.add_option("--color", g.color, "colours: auto (default), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--ascii", g.ascii, "print only ASCII characters");
+  app.add_flag("-q,--quiet", g.quiet, "print errors, but no warnings and no notes");
+  app.add_flag("-v,--verbose", g.verbose, "print a line on stderr for each part of the work");
+  app.add_flag("--deterministic", g.deterministic, "compute the same bits for every plan");
+  app.add_option("--threads", g.threads, "number of threads of all devices together (default: the number of cores)")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)");
-  app.add_option("--cost", g.cost, "analytic or measured times of operators")
+  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)")->type_name("COUNT");
+  app.add_option("--cost", g.cost, "times of operators: analytic (default), or measured on this machine")
       ->check(CLI::IsMember({"analytic", "measured"}));
   app.option_defaults()->group("Options");
 }

@@ -9,52 +9,52 @@ void add_head_flags(CLI::App& command, BenchArgs& all) {
   HeadBenchArgs& args = all.head;
   command
       .add_option("--mode", args.mode,
-                  "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
-                  "targets first")
+                  "classes of a step: full (all, default), sample (drawn at random) or knn (from lists of the targets)")
       ->check(CLI::IsMember({"full", "sample", "knn"}));
   command
       .add_option("--active", args.active,
-                  "with --mode sample or knn: active classes, at least one for each row (a tenth)")
+                  "with `--mode sample` or `knn`: number of active classes, at least one for each row (a tenth)")
       ->type_name("N");
   command.add_option("--neighbours", args.neighbours,
-                     "with --mode knn: classes in a list, the class itself among them (32)");
+                     "with `--mode knn`: classes in a list, including the class itself (32)");
   command.add_option("--classes", args.classes, "classes of the head, such as 200K or 1M (1M)")->type_name("N");
   command.add_option("--dim", args.dim, "elements of a feature and of a class row (128)");
   command.add_option("--batch", args.batch, "rows of a step (256)");
-  command.add_option("--dtype", args.dtype, "products of f32 (default) or bf16 operands")
+  command.add_option("--dtype", args.dtype, "operands of the products: f32 (default) or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  command.add_option("--weights", args.weights, "class rows in memory as f32 (default), bf16 or fp8")
+  command.add_option("--weights", args.weights, "class rows in memory: f32 (default), bf16 or fp8")
       ->check(CLI::IsMember({"f32", "bf16", "fp8"}));
-  command.add_option("--momentum", args.momentum, "SGD with momentum in f32 or bf16, or none (default)")
+  command.add_option("--momentum", args.momentum, "momentum of SGD: none (default), f32 or bf16")
       ->check(CLI::IsMember({"none", "f32", "bf16"}));
-  command.add_flag("--cosine", args.cosine, "logits are cosines, times 64");
-  command.add_option("--margin", args.margin, "with --cosine: an angle added to the target's (ArcFace)");
-  command.add_option("--kept", args.kept, "share of the logits that are kept for the backward sweep, 0 to 1 (1)");
-  command.add_option("--shards", args.shards, "shards of the head, one after the other (1)");
-  command.add_option("--rounds", args.rounds, "steps that are timed, after one to warm up (5)");
+  command.add_flag("--cosine", args.cosine, "use cosines times 64 as logits");
+  command.add_option("--margin", args.margin,
+                     "with `--cosine`: angle in radians that is added to that of the target (ArcFace)");
+  command.add_option("--kept", args.kept, "share of the logits that are kept for the backward sweep, from 0 to 1 (1)");
+  command.add_option("--shards", args.shards, "shards of the head, computed one after the other (1)");
+  command.add_option("--rounds", args.rounds, "timed steps, after one step of warm-up (5)");
 }
 
 void add_knn_flags(CLI::App& command, BenchArgs& all) {
   KnnBenchArgs& args = all.knn;
   command.add_option("--classes", args.classes, "classes of the graph, such as 100K or 1M (100K)")->type_name("N");
   command.add_option("--dim", args.dim, "elements of a class row (128)");
-  command.add_option("--neighbours", args.neighbours, "classes in a list, the class itself among them (32)");
-  command.add_flag("--approximate", args.approximate, "a class is compared with the classes of its nearest cells only");
-  command.add_option("--probes", args.probes, "with --approximate: the number of cells (16)");
-  command.add_option("--rows", args.rows, "class rows: random (default), or tree, the prototypes of sku_tree")
+  command.add_option("--neighbours", args.neighbours, "classes in a list, including the class itself (32)");
+  command.add_flag("--approximate", args.approximate, "compare a class only with the classes of its nearest cells");
+  command.add_option("--probes", args.probes, "with `--approximate`: number of nearest cells (16)");
+  command.add_option("--rows", args.rows, "class rows: random (default), or tree (the prototypes of `sku_tree`)")
       ->check(CLI::IsMember({"random", "tree"}));
-  command.add_option("--rounds", args.rounds, "builds that are timed (3)");
+  command.add_option("--rounds", args.rounds, "timed builds (3)");
 }
 
 void add_comm_flags(CLI::App& command, BenchArgs& all) {
   CommBenchArgs& args = all.comm;
-  command.add_option("--mib", args.mib, "MiB of the array that every device has or gets (64)");
-  command.add_option("--rounds", args.rounds, "times that are measured (9)");
-  command.add_flag("--messages", args.messages, "ranks of one host send messages, as ranks of two hosts do");
+  command.add_option("--mib", args.mib, "size of the array on every device, in MiB (64)");
+  command.add_option("--rounds", args.rounds, "timed rounds of each exchange (9)");
+  command.add_flag("--messages", args.messages, "ranks of one host use messages, as ranks of two hosts do");
 }
 
 void add_jit_flags(CLI::App& command, BenchArgs& all) {
-  command.add_option("--rounds", all.jit.rounds, "measurements of each, of which the median counts (5)");
+  command.add_option("--rounds", all.jit.rounds, "measurements of each function; the median counts (5)");
 }
 
 constexpr BenchmarkEntry kBenchmarks[] = {

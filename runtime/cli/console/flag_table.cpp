@@ -28,6 +28,7 @@ ValueEntry read_value(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   value.name = type.substr(0, std::min(type.find(":{"), type.find(":INT in [")));
   value.repeated = option.get_items_expected_max() > 1;
+  value.several = value.repeated && option.get_allow_extra_args();
   std::istringstream choices(between(type, ":{", "}"));
   for (std::string choice; std::getline(choices, choice, ',');) {
     value.choices.push_back(choice);

@@ -17,6 +17,7 @@ struct ValueEntry {
   std::vector<std::string> choices;  // the allowed values of kChoice
   std::string range;                 // "from 1 to 4096"; empty where all numbers are taken
   bool repeated = false;             // may be given several times
+  bool several = false;              // a flag may be followed by several values
 };
 
 struct FlagEntry {
