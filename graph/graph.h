@@ -72,7 +72,7 @@ struct Parameter {
 // A sharded head. Its node reads features and gives loss and metrics, and is planned as a head pass over all devices.
 struct Head {
   std::string name;
-  NodeId node;  // node whose operator has `head`
+  NodeId node;  // the node whose operator has OpDef::head
   Span span;
 };
 
@@ -84,7 +84,7 @@ struct NamedValue {
 // One call in the chain of calls that leads to a node. The nodes of a block share one chain, to save memory.
 struct ExpansionStep {
   Expansion step;
-  ExpansionId outer;  // invalid for the outermost
+  ExpansionId outer;  // the call around this one; invalid for the outermost call
 };
 
 struct Graph {
@@ -93,11 +93,11 @@ struct Graph {
   IdVector<ParamId, Parameter> params;
   std::vector<NamedValue> inputs;    // in order of declaration; labels after the model's inputs
   std::vector<NamedValue> outputs;   // results of inference
-  std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
+  std::vector<NamedValue> bindings;  // all names bound in the model; tests and `train.loss` use them
   std::vector<Head> heads;
-  std::vector<ValueId> metrics;            // values of train.metrics, then those of train.eval; kept by passes
+  std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; passes keep them
   std::vector<LossTerm> loss;              // empty before training is attached
-  IdVector<ParamId, ValueId> param_grads;  // after autodiff: one per parameter; invalid if not updated or not reached
+  IdVector<ParamId, ValueId> param_grads;  // gradients after autodiff; invalid: not updated or not reached
   IdVector<ExpansionId, ExpansionStep> expansions;
 
   const Value& value(ValueId id) const { return values[id]; }

@@ -94,7 +94,7 @@ struct OpDef {
   PrecisionRule precision = PrecisionRule::kFollows;
   bool random = false;           // draws numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
-  bool folds_states = false;     // its outputs [G, ...] are kept until the update folds them into its states (bn)
+  bool folds_states = false;     // its outputs [G, ...] are kept until the update adds them to its states (bn)
   bool internal = false;         // only passes and gradients use it; the language has no name for it (cast)
   LayoutRule layout = LayoutRule::kAlike;
   std::string_view absorbs;   // a pointwise operator that may be fused: "relu", fused as attribute `relu=true`
@@ -131,8 +131,8 @@ struct OpDef {
   std::string (*shard_of)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                           const Attrs& attrs) = nullptr;
 
-  // The first is only for classifier heads: the form for these attributes. The second is only for losses on heads: the
-  // margin for these arguments.
+  // `head` is only for classifier heads: the form of the logits for these attributes. `margin` is only for losses on
+  // heads: the margin for these arguments.
   HeadForm (*head)(const Attrs& attrs) = nullptr;
   Result<MarginForm> (*margin)(const Attrs& attrs) = nullptr;
   // Only for metrics: k of top-k accuracy, counted on logits before the margin.

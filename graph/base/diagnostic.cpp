@@ -1,7 +1,7 @@
 // Rendering of a diagnostic:
 //   1. The marks of all labels are grouped by file and line; the primary label's file comes first.
 //   2. block prints the lines that are near one another, each with its underline. Labels of one line share an underline
-//      row if their texts fit; otherwise the texts hang below one another, rightmost first.
+//      row if their texts fit; otherwise the texts are below each other, rightmost first.
 //   3. The notes, the chain of expansions and the fixes follow. A fix with edits shows each edited line as it will
 //      read.
 // A long line is cut to a window around its first mark (marked_line.h).
@@ -216,7 +216,7 @@ class Renderer {
           const uint32_t begin = std::min(edit.span.begin - offset, size);
           const uint32_t end = std::clamp(edit.span.end - offset, begin, size);
           text.replace(begin, end - begin, edit.text);
-          first = begin;  // edits are applied from right to left
+          first = begin;  // the leftmost edit is applied last
         }
       }
       // An edit may insert line ends; the lines after the first have no number yet.

@@ -81,10 +81,10 @@ struct HeadShape {
 
 // The numbers of classes that a selection has chosen.
 struct HeadCounts {
-  int64_t all = 0;   // active classes of the whole head
-  int64_t near = 0;  // active classes that were taken from lists of nearest classes
+  int64_t all = 0;   // number of active classes of the whole head
+  int64_t near = 0;  // number of active classes taken from lists of nearest classes
   int64_t of_shard = 0;
-  int64_t common = 0;  // classes of the shard that were also active in the last step
+  int64_t common = 0;  // active classes of the shard that were also active in the previous step
 };
 
 // Offsets in the memory of a selection for one shard (ops/head/select_classes.h): HeadCounts first, then arrays of i32,
@@ -97,7 +97,7 @@ struct HeadSelection {
   Bytes draws = 0;        // random numbers that select classes: [most]
   Bytes classes = 0;      // active classes of the shard: [most]
   Bytes corrections = 0;  // corrections of the logits of `classes`, with log_q
-  Bytes former = 0;       // active classes of the last step
+  Bytes former = 0;       // active classes of the previous step
   Bytes total = 0;
   int64_t slots = 0;  // a power of two; 0 without lists
   int64_t most = 0;   // classes of the shard that may be active
@@ -107,9 +107,9 @@ HeadSelection head_selection(const HeadShape& shape);
 enum class HeadPass { kForward, kBackward, kUpdate };
 
 // Sizes of the buffers of one shard in bytes; a shard without rows needs no buffers. All are multiples of 64.
-Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of each class row; 0 bytes without cosine
-Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
-Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
+Bytes head_prepared_bytes(const HeadShape& shape);  // 1 / norm of each class row; 0 bytes without cosine
+Bytes head_stats_bytes(const HeadShape& shape);     // softmax statistics per subtree and row, from head_forward
+Bytes head_gradient_bytes(const HeadShape& shape);  // partial sums of dX per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // memory of one pass, all workers together
 // Number of classes of the kept blocks whose logits are stored, and the bytes of these logits in a pass. With lists of
 // nearest classes the kept blocks may have more active classes; the logits of the last ones are then not stored.
@@ -126,9 +126,9 @@ inline constexpr Bytes kHeadMassRow = 16;
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
-// Where the rows [row_begin, row_end) of a pass are in a shard's dX partials. In the partials of the first subtree they
-// are the `bytes` bytes from offset `begin` on; each further subtree adds `step` to the offset. REQUIRES: whole row
-// blocks.
+// The place of the rows [row_begin, row_end) of a pass in a shard's partial sums of dX. In those of the first subtree
+// the rows are the `bytes` bytes from offset `begin` on; each further subtree adds `step` to the offset. REQUIRES:
+// whole row blocks.
 struct HeadGradientRows {
   Bytes begin = 0;
   Bytes bytes = 0;
@@ -138,7 +138,7 @@ struct HeadGradientRows {
 };
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end);
 
-// Layout of these buffers, shared with the kernels.
+// Layout of the buffers above, which the kernels also use.
 // Width of a panel of a product; in bf16 also the step of sums, to which row blocks are padded
 // (docs/internals/determinism.md, "Head products").
 inline constexpr int64_t kHeadStep = 32;
@@ -169,14 +169,14 @@ struct HeadScratch {
   Bytes steep = 0;          // contribution of angular margins to dX, row by row (ops/head/steep.h)
   Bytes partials = 0;       // partial results of blocks that are not the first of their subtree
   Bytes partial_bytes = 0;  // size of one partial result
-  Bytes fold = 0;           // kHeadFoldNodeBytes for each block, and an address for each partial result
+  Bytes fold = 0;           // for adding partial results: kHeadFoldNodeBytes per block, an address per result
   Bytes workers = 0;
   Bytes worker_bytes = 0;
   // Offsets inside a worker's slice:
   Bytes logit_weights = 0;     // the tile's classes packed as the left side of W·Xᵀ
   Bytes gradient_weights = 0;  // the tile's classes packed as the right side of G·W
   Bytes logits = 0;            // [tile_classes, tile_rows + kHeadSkew]
-  Bytes pairs = 0;             // G in the order of the other product (bf16)
+  Bytes pairs = 0;             // G packed as the left side of G·W (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
   // Copies of a tile's rows if they are not contiguous f32 in memory or must catch up: weights [tile_classes, dim],

@@ -11,8 +11,8 @@ namespace xrun {
 struct KnnShape {
   int64_t classes = 1;  // at most 2^31 - 1
   int64_t dim = 1;
-  int64_t neighbours = 1;  // entries of a list
-  int workers = 1;         // most workers of a build
+  int64_t neighbours = 1;  // length of each class's list of nearest classes
+  int workers = 1;         // most workers of a build of the graph
 
   // The number of entries of a list that hold a class; the remaining entries are -1.
   int64_t found() const { return neighbours < classes ? neighbours : classes; }
@@ -41,7 +41,7 @@ struct KnnLayout {
 
   // Offsets in the scratch:
   Bytes inverse = 0;
-  Bytes limits = 0;  // one for each class of all blocks, then a block of infinities, which no score reaches
+  Bytes limits = 0;  // score that a candidate has to reach, for each class of all blocks; then a block of infinities
   Bytes counts = 0;
   Bytes again = 0;  // ids of the classes that are searched again
   Bytes keys = 0;

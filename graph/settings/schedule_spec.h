@@ -22,7 +22,7 @@ struct NetworkSpec {
 
 struct ClusterSpec {
   std::string name;
-  std::string cpu;  // name for reports; empty: "cpu"
+  std::string cpu;  // name of the processor in reports; empty: "cpu"
   int64_t nodes = 1;
   NetworkSpec network;
   int64_t cores = 0;   // per node; 0: detect
@@ -50,8 +50,8 @@ struct RecomputeHint {
 struct ShardHint {
   std::string head;
   int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
-  bool by_node = false;     // instead of `shards`: one on the first device of each node
-  std::string granularity;  // auto micro_batch step
+  bool by_node = false;     // instead of `shards`: one shard on the first device of each node
+  std::string granularity;  // "auto", "micro_batch" or "step"
   Span span;
 };
 

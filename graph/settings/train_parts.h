@@ -32,7 +32,7 @@ struct CurveSpec {
   std::string kind;  // warmup constant cosine poly steps
   double from = 0;
   double to = 0;
-  std::optional<TrainSpan> span;  // nullopt: the rest of the run
+  std::optional<TrainSpan> span;  // length of the curve; nullopt: the rest of the run
   double power = 1;
   std::vector<TrainSpan> at;
   double by = 0.1;
@@ -58,7 +58,7 @@ struct ActiveSpec {
   Kind kind = kAll;
   double amount = 1;              // up to 1: a fraction of the classes; above: a number of classes
   int64_t neighbours = 0;         // kKnn: entries of a class's list
-  TrainSpan rebuild;              // kKnn: time from one graph to the next
+  TrainSpan rebuild;              // kKnn: time from one graph of nearest classes to the next
   bool exact = true;              // kKnn: the graph has the exact nearest classes; false: approximate ones
   int64_t probes = kUsualProbes;  // kKnn without exact: KnnCellsShape::probes
   bool log_q = false;             // logits are corrected by the sampling probability of their class
