@@ -35,7 +35,7 @@ struct FrontendOptions {
   // adds its own. May be null.
   CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` uses instead of those on disk; may be null
-  bool is_stored = false;       // the text of a checkpoint: accepts faults that can only harm training
+  bool is_stored = false;       // the text is from a checkpoint: faults that only affect training are accepted
   bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding

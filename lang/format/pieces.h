@@ -21,7 +21,7 @@ enum class Bracket : uint8_t {
   kNone,      // not a bracket
   kOne,       // ( ) around one expression; a stage or a value in { }
   kItems,     // dimensions, indices, names: a comma after the last one is not allowed
-  kParams,    // parameters, with spaces around `=`; from here on the last item may have a comma after it
+  kParams,    // parameters, with spaces around `=`; in this and the next kinds a comma may end the list
   kArgs,      // arguments
   kElements,  // elements of a list or a tuple
   kPipes,     // pipes of a fork, each on its own line

@@ -111,7 +111,7 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
 // Whether the body of a declaration computes with single elements of tensors.
 bool is_scalar(const Decl& decl) { return decl.kind == DeclKind::kPointwise || decl.kind == DeclKind::kOptimizer; }
 
-// A fault, and the number of trials that had it.
+// A fault, and the number of trials in which it occurred.
 struct Suspicion {
   Diagnostic fault;
   int trials = 0;

@@ -15,7 +15,7 @@ struct Trial {
   int64_t whole = 1;
   double real = 1;
   bool flag = false;
-  bool spread = false;  // numbers differ from parameter to parameter
+  bool spread = false;  // each constant parameter gets another number
 };
 
 // Tries the blocks, functions and models of `file` that `evaluator` has not expanded, and reports faults in their
