@@ -29,9 +29,9 @@ using ExpansionId = Id<ExpansionTag>;
 struct Value {
   TensorType type;
   std::string name;       // binding name or path of the producer; for printing
-  NodeId producer;        // invalid for inputs and parameters
-  int output = 0;         // which output of the producer
-  ParamId param;          // valid for parameters
+  NodeId producer;        // node that makes the value; invalid for inputs and parameters
+  int output = 0;         // index of the value among the producer's outputs
+  ParamId param;          // the parameter with this value; invalid for other values
   bool is_input = false;  // fed by data: a model input or a label
 };
 
@@ -92,11 +92,11 @@ struct Graph {
   IdVector<NodeId, Node> nodes;  // forward nodes first, then backward nodes, each group topological
   IdVector<ParamId, Parameter> params;
   std::vector<NamedValue> inputs;    // in order of declaration; labels after the model's inputs
-  std::vector<NamedValue> outputs;   // results of inference
+  std::vector<NamedValue> outputs;   // the results of inference
   std::vector<NamedValue> bindings;  // all names bound in the model; tests and `train.loss` use them
   std::vector<Head> heads;
   std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; passes keep them
-  std::vector<LossTerm> loss;              // empty before training is attached
+  std::vector<LossTerm> loss;              // terms of the loss; empty before training is attached
   IdVector<ParamId, ValueId> param_grads;  // gradients after autodiff; invalid: not updated or not reached
   IdVector<ExpansionId, ExpansionStep> expansions;
 

@@ -180,7 +180,7 @@ bool is_invisible(uint32_t code) {
 
 char ascii_alike(uint32_t code) {
   if (code >= 0xFF01 && code <= 0xFF5E) {
-    return static_cast<char>(code - 0xFEE0);  // full-width forms
+    return static_cast<char>(code - 0xFEE0);  // full-width forms of ASCII characters
   }
   if (code == 0xA0 || (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000) {
     return ' ';

@@ -17,7 +17,7 @@ struct Fix {
   std::string title;
   std::vector<Edit> edits;
   std::vector<std::string> lines;  // shown below the title when there is no edit; "$ ..." is a command
-  bool sure = false;               // machine-applicable
+  bool sure = false;               // the edits can be applied without asking the user
   bool numbered = false;           // `lines` are alternatives, which are numbered
 };
 

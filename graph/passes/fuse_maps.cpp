@@ -211,7 +211,7 @@ class MapFuser {
   const OpDef& map_;
   Phase phase_;
   Rewriter rewriter_;
-  IdVector<NodeId, bool> absorbed_;  // computed by the group of its consumer
+  IdVector<NodeId, bool> absorbed_;  // whether the group of its consumer computes the node
 };
 
 }  // namespace

@@ -25,9 +25,9 @@ struct ClusterSpec {
   std::string cpu;  // name of the processor in reports; empty: "cpu"
   int64_t nodes = 1;
   NetworkSpec network;
-  int64_t cores = 0;   // per node; 0: detect
-  Bytes memory = 0;    // per node; 0: detect
-  Bytes reserve = -1;  // per node; -1: default
+  int64_t cores = 0;   // cores of a node; 0: detect
+  Bytes memory = 0;    // memory of a node; 0: detect
+  Bytes reserve = -1;  // memory of a node that is left free; -1: default
   double storage = 0;  // bytes a second that a node reads or writes in files; 0: unknown
   Span span;
 };

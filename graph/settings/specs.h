@@ -1,5 +1,5 @@
 // The settings of a file: training, data, machine, hints. Values have spans, so that the error for an infeasible plan
-// can point at the line that asks for it.
+// can point at the line that requires it.
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,8 @@ using ScalarId = Id<ScalarTag>;
 struct ScalarNode {
   ScalarOp op = ScalarOp::kConstant;
   std::array<ScalarId, 3> args;  // arguments; their nodes come before this one
-  double value = 0;              // value of a constant, finite
-  int input = 0;                 // index of an input
+  double value = 0;              // kConstant: the value, which is finite
+  int input = 0;                 // kInput: index of the input
 
   bool operator==(const ScalarNode&) const = default;
 };

@@ -315,10 +315,10 @@ class Evaluator {
   NormCalls* norms_ = nullptr;     // norms of the optimizer that is being evaluated; null outside
   MeanCalls* means_ = nullptr;     // means of the assignment that is being evaluated; null outside
   Recorded recorded_;
-  std::shared_ptr<ExpansionSizes> sizes_;  // shared by all evaluators of a text
+  std::shared_ptr<ExpansionSizes> sizes_;  // sizes of expansions, shared by all evaluators of a text
   int64_t steps_ = 0;
   int depth_ = 0;
-  int calls_ = 0;  // nested calls
+  int calls_ = 0;  // depth of nested calls
   bool exhausted_ = false;
   bool in_test_ = false;
   std::map<const Decl*, Scope> tested_;  // models that were built for the current test

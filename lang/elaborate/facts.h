@@ -33,7 +33,7 @@ struct CallFact {
   int64_t tensors = 0;
   int64_t elements = 0;
   std::string first;  // name of the first parameter, "layer1.conv.weight"
-  Flops flops = 0;    // per sample, forward
+  Flops flops = 0;    // flops of the forward part per sample
 };
 
 class Facts {
@@ -56,7 +56,7 @@ class Facts {
   // The files of the check with their trees, the main file first. They refer to the SourceMap and the Diagnostics of
   // the check. Null before the check.
   std::shared_ptr<Loader> files;
-  const SourceFile* main = nullptr;  // null if it could not be read
+  const SourceFile* main = nullptr;  // the main file; null if it could not be read
 
  private:
   struct Hash {

@@ -29,7 +29,7 @@ struct Local {
   Span span;
   bool used = false;
   bool warns = false;   // the binding gets a warning if it is not used
-  bool output = false;  // is an output of the model
+  bool output = false;  // the binding is an output of the model
   bool is_state = false;
   Span assigned;  // place of the assignment, for a state
   SkippedIf skipped;

@@ -34,8 +34,8 @@ struct Signature {
 struct BoundArg {
   const Param* param = nullptr;
   std::vector<Datum> values;
-  bool given = false;  // false: the default
-  Span span;           // the argument, or the call for a default
+  bool given = false;  // false: the values are the default
+  Span span;           // place of the argument; for a default the place of the call
   const Datum& value() const { return values.front(); }
 };
 

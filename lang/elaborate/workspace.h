@@ -19,7 +19,7 @@ struct Expanding {
 struct Workspace {
   Graph graph;
   TensorNames names;
-  std::vector<Expanding> expansion;  // outermost first
+  std::vector<Expanding> expansion;  // the models and blocks being expanded, outermost first
   int64_t name_weight = 0;           // 1 for every 64 bytes of a node's name
   // For logits [N, C], the text that sets C. The message for labels that do not fit the logits shows it. Index: value.
   std::map<int32_t, Span> columns;

@@ -26,7 +26,7 @@ constexpr int kIndent = 2;
 struct Range {
   size_t begin = 0;
   size_t end = 0;
-  size_t assign = 0;  // the `=` to align; 0: no `=`
+  size_t assign = 0;  // index of the `=` that is aligned; 0: no `=`
   int kind = 0;       // the `=` of neighbours of equal kinds are aligned
 };
 

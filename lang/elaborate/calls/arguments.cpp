@@ -160,7 +160,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
 }
 
 void Evaluator::bind_param(const Param& param, Datum value, Scope& env) {
-  if (env.file != nullptr) {  // false for operators
+  if (env.file != nullptr) {  // operators have no file
     note(param.name.span, value);
   }
   env.locals[param.name.text] = {.value = std::move(value), .span = param.name.span, .used = true};

@@ -9,7 +9,7 @@ namespace xrun::lang {
 
 // Values for the dimensions and constants that a declaration leaves open.
 struct Trial {
-  int64_t first_dim = 1;  // the first dimension variable
+  int64_t first_dim = 1;  // value of the first dimension variable
   int64_t step = 0;       // difference to the next dimension variable; 0: all are equal
   int open_dims = 0;      // number of dimensions that `...` stands for
   int64_t whole = 1;
