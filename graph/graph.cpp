@@ -67,7 +67,7 @@ Status check_size(const OpDef& op, const TensorType& type, Span span) {
   return {};
 }
 
-// The tensor that the caller gives for a parameter; invalid if the call creates its own.
+// The tensor that the caller gives for a parameter; invalid if the call creates the parameter.
 Result<ValueId> given_for(const Graph& graph, const OpDef& op, const ParamDecl& param,
                           std::span<const NamedValue> given) {
   const auto found = std::ranges::find(given, param.name, &NamedValue::name);

@@ -29,9 +29,9 @@ using ExpansionId = Id<ExpansionTag>;
 struct Value {
   TensorType type;
   std::string name;       // binding name or path of the producer; for printing
-  NodeId producer;        // invalid for inputs and parameters
-  int output = 0;         // which output of the producer
-  ParamId param;          // valid for parameters
+  NodeId producer;        // node that makes the value; invalid for inputs and parameters
+  int output = 0;         // index of the value among the producer's outputs
+  ParamId param;          // the parameter with this value; invalid for other values
   bool is_input = false;  // fed by data: a model input or a label
 };
 
@@ -72,7 +72,7 @@ struct Parameter {
 // A sharded head. Its node reads features and gives loss and metrics, and is planned as a head pass over all devices.
 struct Head {
   std::string name;
-  NodeId node;  // node whose operator has `head`
+  NodeId node;  // the node whose operator has OpDef::head
   Span span;
 };
 
@@ -84,7 +84,7 @@ struct NamedValue {
 // One call in the chain of calls that leads to a node. The nodes of a block share one chain, to save memory.
 struct ExpansionStep {
   Expansion step;
-  ExpansionId outer;  // invalid for the outermost
+  ExpansionId outer;  // the call around this one; invalid for the outermost call
 };
 
 struct Graph {
@@ -92,12 +92,12 @@ struct Graph {
   IdVector<NodeId, Node> nodes;  // forward nodes first, then backward nodes, each group topological
   IdVector<ParamId, Parameter> params;
   std::vector<NamedValue> inputs;    // in order of declaration; labels after the model's inputs
-  std::vector<NamedValue> outputs;   // results of inference
-  std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
+  std::vector<NamedValue> outputs;   // the results of inference
+  std::vector<NamedValue> bindings;  // all names bound in the model; tests and `train.loss` use them
   std::vector<Head> heads;
-  std::vector<ValueId> metrics;            // values of train.metrics, then those of train.eval; kept by passes
-  std::vector<LossTerm> loss;              // empty before training is attached
-  IdVector<ParamId, ValueId> param_grads;  // after autodiff: one per parameter; invalid if not updated or not reached
+  std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; passes keep them
+  std::vector<LossTerm> loss;              // terms of the loss; empty before training is attached
+  IdVector<ParamId, ValueId> param_grads;  // gradients after autodiff; invalid: not updated or not reached
   IdVector<ExpansionId, ExpansionStep> expansions;
 
   const Value& value(ValueId id) const { return values[id]; }

@@ -53,7 +53,7 @@ constexpr auto kForms = [] {
   return forms;
 }();
 
-// The name and the number of "normal(0.02)".
+// The parts of a text such as "normal(0.02)": "normal" and "0.02".
 struct CallText {
   std::string_view name;
   std::string_view argument;

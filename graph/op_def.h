@@ -20,7 +20,7 @@ namespace xrun {
 class GradBuilder;  // graph/passes/autodiff.h
 
 enum class RowProperty {
-  kRowWise,     // acts per sample
+  kRowWise,     // computes each sample by itself
   kRowCoupled,  // mixes the samples of one row block (batch norm)
   kReduces,     // sums over samples; outputs without a batch dimension are added into an accumulator (weight gradients)
 };
@@ -82,7 +82,7 @@ struct OpDef {
   std::string_view signature;  // in the language's own syntax: "(x: [N, C, H, W], width: int, k: int = 1)"; tensor
                                // parameters come first; "relu" without arguments is "(x: [N, ...])"
   std::string_view group;      // row of the standard-library table, "convolution"
-  std::string_view doc;        // one sentence
+  std::string_view doc;        // the description, one sentence
   std::string_view example;    // a pipeline stage, "conv(64, 3, stride=2)"
   // Names of the operator and its arguments in other frameworks, only for messages: "conv2d kernel_size=k
   // in_channels=". Nothing follows `=` if the operator takes that number from its input. Case and `_` do not count.
@@ -92,9 +92,9 @@ struct OpDef {
   int visible_outputs = 1;  // further outputs are only for the gradient (batch statistics)
   RowProperty rows = RowProperty::kRowWise;
   PrecisionRule precision = PrecisionRule::kFollows;
-  bool random = false;           // draws numbers (dropout)
+  bool random = false;           // draws random numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
-  bool folds_states = false;     // its outputs [G, ...] are kept until the update folds them into its states (bn)
+  bool folds_states = false;     // its outputs [G, ...] are kept until the update adds them to its states (bn)
   bool internal = false;         // only passes and gradients use it; the language has no name for it (cast)
   LayoutRule layout = LayoutRule::kAlike;
   std::string_view absorbs;   // a pointwise operator that may be fused: "relu", fused as attribute `relu=true`
@@ -131,8 +131,8 @@ struct OpDef {
   std::string (*shard_of)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                           const Attrs& attrs) = nullptr;
 
-  // The first is only for classifier heads: the form for these attributes. The second is only for losses on heads: the
-  // margin for these arguments.
+  // `head` is only for classifier heads: the form of the logits for these attributes. `margin` is only for losses on
+  // heads: the margin for these arguments.
   HeadForm (*head)(const Attrs& attrs) = nullptr;
   Result<MarginForm> (*margin)(const Attrs& attrs) = nullptr;
   // Only for metrics: k of top-k accuracy, counted on logits before the margin.

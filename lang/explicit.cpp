@@ -2,7 +2,7 @@
 //   1. the default arguments of calls, which the check has recorded (Facts::default_arguments)
 //   2. the missing settings of each declaration (complete), with the values of the run if it uses the declaration
 //   3. the missing declarations of each `run` (complete_run)
-// The insertions are made from the end of the text to its start, so that the positions of the others stay valid.
+// The insertions are made from the last to the first, so that the positions of the remaining ones stay valid.
 #include "lang/explicit.h"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class Writer {
     insert(last + 1, (last == at ? "" : text[last] == ',' ? " " : ", ") + arguments);
   }
 
-  // Missing settings: pairs of a group and a line.
+  // Settings to add to the file: the settings group (empty: the declaration itself) and the line `key = value` to add.
   using Lines = std::vector<std::pair<std::string, std::string>>;
 
   void complete(const Decl& decl) {
@@ -84,7 +84,7 @@ class Writer {
     const Settings settings = read_settings({&file_, &decl}, reported);
     const Module plain;
     const Shown shown{is_chosen ? module : plain, checked_.run};
-    Lines lines;  // key: the name of the group
+    Lines lines;  // the settings to add to `decl`
     for (const SettingDef& def : all_settings()) {
       if (def.kind != decl.kind || def.is_name() || def.fallback.starts_with("required")) {
         continue;
@@ -124,7 +124,7 @@ class Writer {
     write(lines, decl);
   }
 
-  // Writes lines at the end of their groups; a missing group is written at the end of the declaration.
+  // Adds each line at the end of its settings group. A missing group is added at the end of the declaration.
   void write(const Lines& lines, const Decl& decl) {
     std::vector<std::string> groups;
     for (const auto& [group, line] : lines) {
@@ -156,7 +156,7 @@ class Writer {
     return last != std::string_view::npos && before[last] == '\n';
   }
 
-  // The end of the braces of the group "checkpoint" or "shard id"; 0 if the text has no such group.
+  // The end of the braces of a settings group such as "checkpoint" or "shard id"; 0 if the text has no such group.
   uint32_t end_of(std::string_view group, std::span<const Setting> settings) const {
     for (const Setting& one : settings) {
       std::string name = join_path(file_.ast[one.path]);

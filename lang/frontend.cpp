@@ -5,7 +5,7 @@
 //   3. ModuleBuilder lowers them to a Module and checks the settings of all other declarations.
 //   4. Constants are evaluated. If there are no errors, the `test` blocks run.
 //   5. check_uncalled tries the declarations that nothing has called.
-// Headers are checked before and after step 2, since --cluster and --schedule may load further files.
+// check_headers is called before and after step 2, since --cluster and --schedule may load further files.
 // Tests: tests/lang/check_test.cpp, tests/lang/load_texts_test.cpp
 #include "lang/frontend.h"
 
@@ -83,7 +83,7 @@ class Frontend {
       check_uncalled(evaluator_, *main);
     }
     for (const SourceFile& file : loader_->files()) {
-      // Files that every file knows are part of the program, as operators are.
+      // Library files that need no import are part of the program, like operators, so they are not sources.
       if (!is_known_without_import(file.path)) {
         checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});
       }

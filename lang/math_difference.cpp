@@ -29,7 +29,7 @@ std::string shown(const MathPart* part, const CheckedFile& file) {
   return text.empty() ? value_of(part == nullptr ? "" : part->text) : text;
 }
 
-// Adds each setting of `groups` that differs. Returns false if none differs: the groups may differ only in their order.
+// Adds each setting of `groups` that differs. Returns false if all are equal: the groups may differ in their order.
 bool add_groups(const Module& then, const Module& now, std::vector<MathDifference>& differences) {
   const auto before = group_settings(then);
   const auto after = group_settings(now);

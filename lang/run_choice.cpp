@@ -109,9 +109,9 @@ class RunChoice {
     return found;
   }
 
-  // The only declaration of a kind; empty if there is none. If there are several, it is not clear which one is meant,
-  // which is reported. It is not reported for a file without a model: such a file trains nothing, and may have several
-  // declarations for other files or for --cluster.
+  // The only declaration of a kind; empty if the file has no such declaration. Several declarations are reported,
+  // because it is not clear which one is meant. A file without a model is an exception: it trains nothing, and may have
+  // several declarations for other files or for --cluster.
   DeclRef only(DeclKind kind) {
     const auto found = main_.all(kind);
     if (found.size() > 1 && main_.all(DeclKind::kModel).empty()) {

@@ -2,7 +2,7 @@
 //   1. characters decodes a text to code points.
 //   2. look_of removes invisible characters, decomposes letters with marks (Unicode's form NFD) and replaces letters of
 //      other alphabets by the ASCII letters that they look like. Two texts look alike if the results are equal.
-//   3. difference_of_alikes compares the code points of the originals, back to the start of the letter that differs.
+//   3. difference_of_alikes compares the code points of both texts, and describes the first letter that differs.
 // A letter with its marks is one character in Unicode's form NFC and several in NFD. macOS writes file names in NFD, so
 // names in a file and names of files may differ in this way.
 #include "graph/base/alike.h"
@@ -94,7 +94,7 @@ std::vector<Decomposed> sorted_table() {
   return table;
 }
 
-// Hangul syllables are numbered consecutively: 19 consonants x 21 vowels x 28 ends.
+// Hangul syllables are numbered consecutively: 19 initial consonants x 21 vowels x 28 finals.
 constexpr uint32_t kFirstSyllable = 0xAC00;
 constexpr uint32_t kSyllables = 11172;
 
@@ -180,7 +180,7 @@ bool is_invisible(uint32_t code) {
 
 char ascii_alike(uint32_t code) {
   if (code >= 0xFF01 && code <= 0xFF5E) {
-    return static_cast<char>(code - 0xFEE0);  // full-width forms
+    return static_cast<char>(code - 0xFEE0);  // full-width forms of ASCII characters
   }
   if (code == 0xA0 || (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000) {
     return ' ';

@@ -13,7 +13,7 @@ namespace xrun {
 struct CodePage {
   std::string_view code;   // "XG0301"
   std::string_view title;  // "tensors of different shapes"
-  std::string_view text;   // meaning and remedy; lines end where the document's do
+  std::string_view text;   // meaning and remedy, with the line breaks of codes.md
   std::string_view wrong;  // a text for which `xrun check` reports the code
   std::string_view right;  // the same text, corrected
 };

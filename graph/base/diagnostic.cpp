@@ -1,7 +1,7 @@
 // Rendering of a diagnostic:
 //   1. The marks of all labels are grouped by file and line; the primary label's file comes first.
 //   2. block prints the lines that are near one another, each with its underline. Labels of one line share an underline
-//      row if their texts fit; otherwise the texts hang below one another, rightmost first.
+//      row if their texts fit; otherwise the texts are below each other, rightmost first.
 //   3. The notes, the chain of expansions and the fixes follow. A fix with edits shows each edited line as it will
 //      read.
 // A long line is cut to a window around its first mark (marked_line.h).
@@ -121,7 +121,7 @@ class Renderer {
 
   // Prints the lines of a file that are near `at` or near a line already printed, and removes them from `lines`.
   void block(int32_t file, std::map<int, std::vector<LineMark>>& lines, Position at, const char* arrow) {
-    constexpr int kNear = 3;  // largest distance in lines
+    constexpr int kNear = 3;  // lines at most this far apart are printed as one block
     auto from = lines.find(at.line);
     while (from != lines.begin() && from->first - std::prev(from)->first <= kNear) {
       --from;
@@ -206,7 +206,7 @@ class Renderer {
       std::string text(sources_.line(file, number));
       const char* start = sources_.line(file, number).data();
       const auto offset = static_cast<uint32_t>(start - sources_.text(file).data());
-      uint32_t first = UINT32_MAX;  // first byte that changes
+      uint32_t first = UINT32_MAX;  // first byte of the line that an edit changes
       std::vector<Edit> edits = fix.edits;
       std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.span.begin > b.span.begin; });
       for (const Edit& edit : edits) {
@@ -216,7 +216,7 @@ class Renderer {
           const uint32_t begin = std::min(edit.span.begin - offset, size);
           const uint32_t end = std::clamp(edit.span.end - offset, begin, size);
           text.replace(begin, end - begin, edit.text);
-          first = begin;  // edits are applied from right to left
+          first = begin;  // the leftmost edit is applied last
         }
       }
       // An edit may insert line ends; the lines after the first have no number yet.
@@ -247,7 +247,7 @@ void Diagnostics::add(Diagnostic diagnostic) {
     ++count;
     return;
   }
-  // A second diagnostic with an equal code at an equal place has the same cause and says nothing new.
+  // A diagnostic with the place, code and message of an earlier one has the same cause, so it is dropped.
   const bool known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
     return d.primary.span == diagnostic.primary.span && d.code == diagnostic.code && d.message == diagnostic.message;
   });

@@ -17,8 +17,8 @@ struct Fix {
   std::string title;
   std::vector<Edit> edits;
   std::vector<std::string> lines;  // shown below the title when there is no edit; "$ ..." is a command
-  bool sure = false;               // machine-applicable
-  bool numbered = false;           // the lines are alternatives
+  bool sure = false;               // the edits can be applied without asking the user
+  bool numbered = false;           // `lines` are alternatives, which are numbered
 };
 
 // One step in the chain of expansions that a diagnostic prints: "expanding face > backbone (resnet50) > layer1
@@ -47,7 +47,7 @@ struct Diagnostic {
   Diagnostic&& note(std::string text) && { return std::move(note(std::move(text))); }
 };
 
-// Collects the diagnostics of a run in order. A second diagnostic with the same cause is dropped.
+// Collects the diagnostics of a command in order. A second diagnostic with the same cause is dropped.
 class Diagnostics {
  public:
   // Keeps the first 500 errors and the first 500 warnings. Further diagnostics are only counted.

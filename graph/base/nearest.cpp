@@ -18,7 +18,7 @@ constexpr size_t kMostListed = 5;
 // The optimal string alignment distance of two words: the number of insertions, deletions, replacements and swaps of
 // neighbouring characters. If it is larger than `most`, the result is any number above `most`.
 size_t distance(std::string_view a, std::string_view b, size_t most) {
-  std::array<std::array<uint8_t, kLongest + 1>, 3> rows;  // the last three of the table
+  std::array<std::array<uint8_t, kLongest + 1>, 3> rows;  // the last three rows of the table of distances
   size_t least_before = 0;
   for (size_t i = 0; i <= a.size(); ++i) {
     auto& row = rows[i % 3];

@@ -12,7 +12,7 @@
 namespace xrun {
 namespace {
 
-// SplitMix64's finaliser: a bijective mix used to fold the parts of a key.
+// SplitMix64's finaliser: a bijective mix, used to combine the parts of a key.
 constexpr uint64_t mix(uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9u;
@@ -239,7 +239,7 @@ void RandomStream::fill_normal(uint64_t first, std::span<float> out) const {
   constexpr size_t kAtOnce = 64;
   std::array<uint32_t, 2 * kAtOnce> draws;
   std::array<float, kAtOnce> normals;
-  const size_t skip = first % 2;  // a block has the draws of two elements
+  const size_t skip = first % 2;  // a block has the draws of two normal numbers
   for (uint64_t from = first - skip; from < first + out.size(); from += kAtOnce) {
     fill(from / 2, draws);
     for (size_t i = 0; i < kAtOnce; i += 4) {

@@ -41,7 +41,7 @@ struct Position {
   int column = 1;
 };
 
-// The files of one run, in the order in which they were read. Owns their text; views of it live as long as the map.
+// The files that a command has read, in order. The map owns their texts; views of a text are valid as long as the map.
 class SourceMap {
  public:
   // Adds a file and returns its number. `path` is the path as the user typed it; messages print it.

@@ -17,8 +17,8 @@ struct ClassRows {
   enum Kind { kHead, kLogits, kEmbedding } kind = kHead;
 };
 
-// Lists these parameters in the order of the nodes. A parameter that belongs to several inputs is listed once, for the
-// first of them. Accepts graphs before and after `prepare`.
+// Lists all such parameters in the order of the nodes. If a parameter belongs to several inputs, it is listed once, for
+// the first of them. Accepts graphs before and after `prepare`.
 std::vector<ClassRows> class_rows(const Graph& graph);
 
 // The names of the inputs from which the outputs and the features of heads are computed. The other inputs are labels,

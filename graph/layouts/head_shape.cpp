@@ -12,11 +12,11 @@ namespace {
 
 constexpr int64_t kMinBlock = 64;
 constexpr int64_t kMaxBlock = 16384;
-// The most partial results that a pass holds at a time; the first one of each subtree is not counted. There are three
-// kinds. Each worker makes one. Blocks are handed out in order but finished in any order, so some results wait for a
-// neighbouring block that is not finished: at most half as many as there are workers. A consecutive run of finished
-// blocks leaves one result for each power of two in its length. With less memory some workers would have to wait. A
-// pass can still complete if there is memory for one result per power of two.
+// The most partial sums over classes that a pass holds at a time, without the first one of each subtree. There are
+// three kinds. Each worker makes one. Blocks are handed out in order but finished in any order, so some sums wait for a
+// neighbouring block that is not finished: at most half as many as there are workers. A range of consecutive finished
+// blocks leaves one sum for each power of two in its length. With less memory some workers would have to wait. A pass
+// can still complete if there is memory for one sum per power of two.
 int64_t partials_of(int64_t blocks, int64_t subtrees, int64_t workers) {
   const int64_t powers = std::bit_width(static_cast<uint64_t>(blocks));
   return std::min(blocks - subtrees, workers + workers / 2 + powers - 1);
@@ -66,8 +66,8 @@ std::vector<BlockRange> ClassBlocks::subtrees(BlockRange range, int max_level) c
   std::vector<BlockRange> parts;
   for (int64_t begin = range.begin; begin < range.end;) {
     int64_t length = 1;
-    // The run is doubled while the longer run is aligned and inside the range. Past the last block there are no
-    // classes, so the longer run may end there.
+    // The subtree is doubled while the larger one is aligned and inside the range. Past the last block there are no
+    // classes, so the larger one may end there.
     for (int level = 0; level < max_level && begin % (2 * length) == 0 &&
                         std::min(begin + 2 * length, blocks) <= range.end && begin + length < range.end;
          ++level) {
@@ -113,8 +113,8 @@ namespace {
 // The active classes of a step: the number that the shape gives, or the step's targets if they are more.
 int64_t most_active(const HeadShape& shape) { return std::max(shape.active, shape.step_rows); }
 
-// The most active classes among `classes` classes of a shard. Classes that no target has chosen are drawn evenly from
-// all blocks, so these classes get their share, and in addition at most all targets of the step.
+// The largest number of active classes among `classes` classes of a shard: their share of the classes that are drawn,
+// which come evenly from all blocks, and in addition at most all targets of the step.
 int64_t most_drawn(const HeadShape& shape, int64_t classes) {
   const int64_t share = shape.active * classes / shape.blocks.classes + 1;  // rounded up
   return std::min({classes, most_active(shape), shape.step_rows + share});
@@ -127,7 +127,7 @@ HeadSelection head_selection(const HeadShape& shape) {
   const bool lists = shape.neighbours > 0;
   const int64_t in_lists = shape.step_rows * (shape.neighbours + 1);
   const int64_t chosen = lists ? std::max(shape.step_rows, std::min(shape.active, in_lists)) : shape.step_rows;
-  // All classes that lists name may belong to one shard.
+  // All classes in the lists of nearest classes may belong to one shard.
   const int64_t most = lists ? std::min(shape.shard.size(), most_active(shape)) : most_drawn(shape, shape.shard.size());
   HeadSelection at{.total = align_up(sizeof(HeadCounts)), .most = most};
   const auto take = [&at](int64_t count) {

@@ -41,8 +41,8 @@ struct ClassBlocks {
   int64_t size = 0;  // classes of each block; the last one may have fewer
 
   int64_t count() const { return (classes + size - 1) / size; }
-  // In this order: the blocks of shard number `shard` of `shards`, possibly none; the class rows of that shard; and the
-  // blocks that make up the class rows of a shard.
+  // These functions return the blocks of shard number `shard` of `shards`, which may be an empty range; the class rows
+  // of that shard; and the blocks that make up the class rows of a shard.
   BlockRange of_shard(int64_t shard, int64_t shards) const;
   ClassRange rows_of_shard(int64_t shard, int64_t shards) const;
   BlockRange of_rows(ClassRange rows) const;
@@ -58,7 +58,7 @@ struct HeadShape {
   int64_t dim = 0;
   ClassRange shard;            // class rows of this shard: whole class blocks
   int64_t rows = 0;            // gathered rows of one pass, h (for the update sweep: the batch)
-  int64_t norm_rows = 0;       // row block, g; divides `rows`
+  int64_t norm_rows = 0;       // rows of a row block, g; divides `rows`
   bool bf16 = false;           // operands of products are rounded to bf16; sums are f32 either way
   bool bf16_features = false;  // element type of the incoming features; their gradient is f32
   HeadForm form;
@@ -68,12 +68,12 @@ struct HeadShape {
   int workers = 1;        // workers of the device
   // The number of active classes of the whole head in a step, and the number of rows of a step. The labels of these
   // rows are selected first.
-  int64_t active = 0;  // 0: all classes
+  int64_t active = 0;  // active classes; 0: all classes
   int64_t step_rows = 0;
   int64_t neighbours = 0;  // length of each class's list of nearest classes, which are selected first; 0: no lists
   bool log_q = false;      // the logits of active classes are corrected by their sampling probability
   Untouched untouched = Untouched::kAsIs;
-  RowFormat weights = RowFormat::kF32;  // format in memory
+  RowFormat weights = RowFormat::kF32;  // format of class weights in memory
   RowFormat states = RowFormat::kF32;   // format of optimizer states; f32 or bf16
   int state_count = 2;                  // states of each weight; passes have memory for at least two
   int64_t kept_blocks = 0;  // the logits of this many first blocks of the shard are kept for the backward pass
@@ -81,10 +81,10 @@ struct HeadShape {
 
 // The numbers of classes that a selection has chosen.
 struct HeadCounts {
-  int64_t all = 0;   // active classes of the whole head
-  int64_t near = 0;  // active classes that were taken from lists of nearest classes
+  int64_t all = 0;   // number of active classes of the whole head
+  int64_t near = 0;  // number of active classes taken from lists of nearest classes
   int64_t of_shard = 0;
-  int64_t common = 0;  // classes of the shard that were also active in the last step
+  int64_t common = 0;  // active classes of the shard that were also active in the previous step
 };
 
 // Offsets in the memory of a selection for one shard (ops/head/select_classes.h): HeadCounts first, then arrays of i32,
@@ -93,13 +93,13 @@ struct HeadSelection {
   Bytes chosen = 0;       // for the whole head: distinct target classes, then classes of their lists
   Bytes met = 0;          // hash table of `chosen`: [slots]
   Bytes counts = 0;       // number of `chosen` classes in each block of the head
-  Bytes offsets = 0;      // [blocks of the shard + 1]
+  Bytes offsets = 0;      // start of each block's classes in `classes`: [blocks of the shard + 1]
   Bytes draws = 0;        // random numbers that select classes: [most]
   Bytes classes = 0;      // active classes of the shard: [most]
   Bytes corrections = 0;  // corrections of the logits of `classes`, with log_q
-  Bytes former = 0;       // active classes of the last step
+  Bytes former = 0;       // active classes of the previous step
   Bytes total = 0;
-  int64_t slots = 0;  // a power of two; 0 without lists
+  int64_t slots = 0;  // slots of the hash table, a power of two; 0 without lists
   int64_t most = 0;   // classes of the shard that may be active
 };
 HeadSelection head_selection(const HeadShape& shape);
@@ -107,9 +107,9 @@ HeadSelection head_selection(const HeadShape& shape);
 enum class HeadPass { kForward, kBackward, kUpdate };
 
 // Sizes of the buffers of one shard in bytes; a shard without rows needs no buffers. All are multiples of 64.
-Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of each class row; 0 bytes without cosine
-Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
-Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
+Bytes head_prepared_bytes(const HeadShape& shape);  // 1 / norm of each class row; 0 bytes without cosine
+Bytes head_stats_bytes(const HeadShape& shape);     // softmax statistics per subtree and row, from head_forward
+Bytes head_gradient_bytes(const HeadShape& shape);  // partial sums of dX per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // memory of one pass, all workers together
 // Number of classes of the kept blocks whose logits are stored, and the bytes of these logits in a pass. With lists of
 // nearest classes the kept blocks may have more active classes; the logits of the last ones are then not stored.
@@ -126,9 +126,9 @@ inline constexpr Bytes kHeadMassRow = 16;
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
-// Where the rows [row_begin, row_end) of a pass are in a shard's dX partials. In the partials of the first subtree they
-// are the `bytes` bytes from offset `begin` on; each further subtree adds `step` to the offset. REQUIRES: whole row
-// blocks.
+// The place of the rows [row_begin, row_end) of a pass in a shard's partial sums of dX. In those of the first subtree
+// the rows are the `bytes` bytes from offset `begin` on; each further subtree adds `step` to the offset. REQUIRES:
+// whole row blocks.
 struct HeadGradientRows {
   Bytes begin = 0;
   Bytes bytes = 0;
@@ -138,7 +138,7 @@ struct HeadGradientRows {
 };
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end);
 
-// Layout of these buffers, shared with the kernels.
+// Layout of the buffers above, which the kernels also use.
 // Width of a panel of a product; in bf16 also the step of sums, to which row blocks are padded
 // (docs/internals/determinism.md, "Head products").
 inline constexpr int64_t kHeadStep = 32;
@@ -165,19 +165,19 @@ HeadLayout head_layout(const HeadShape& shape);
 struct HeadScratch {
   Bytes logit_rows = 0;     // rows packed as the right side of X·Wᵀ
   Bytes gradient_rows = 0;  // rows packed as the right side of Gᵀ·X
-  Bytes row_values = 0;     // kHeadRowPlanes planes of rows_padded f32
+  Bytes row_values = 0;     // values per row: kHeadRowPlanes planes of rows_padded f32
   Bytes steep = 0;          // contribution of angular margins to dX, row by row (ops/head/steep.h)
   Bytes partials = 0;       // partial results of blocks that are not the first of their subtree
   Bytes partial_bytes = 0;  // size of one partial result
-  Bytes fold = 0;           // kHeadFoldNodeBytes for each block, and an address for each partial result
+  Bytes fold = 0;           // for adding partial results: kHeadFoldNodeBytes per block, an address per result
   Bytes workers = 0;
   Bytes worker_bytes = 0;
   // Offsets inside a worker's slice:
   Bytes logit_weights = 0;     // the tile's classes packed as the left side of W·Xᵀ
   Bytes gradient_weights = 0;  // the tile's classes packed as the right side of G·W
-  Bytes logits = 0;            // [tile_classes, tile_rows + kHeadSkew]
-  Bytes pairs = 0;             // G in the order of the other product (bf16)
-  Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
+  Bytes logits = 0;            // logits of a tile: [tile_classes, tile_rows + kHeadSkew]
+  Bytes pairs = 0;             // G packed as the left side of G·W (bf16)
+  Bytes weight_gradient = 0;   // dW of a tile: [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
   // Copies of a tile's rows if they are not contiguous f32 in memory or must catch up: weights [tile_classes, dim],
   // states of that shape, and for each row 1 / norm, bias and states of the bias.

@@ -11,9 +11,9 @@ namespace xrun {
 
 // Facts of one node, for one call on one row block.
 struct KernelFact {
-  Bytes scratch = 0;             // per worker, during the call
+  Bytes scratch = 0;             // scratch memory of a worker during the call
   std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: not prepared
-  Seconds time = 0;              // 0: unknown, use the analytic cost
+  Seconds time = 0;              // time of the call; 0: unknown, use the analytic cost
   std::vector<Seconds> prepare;  // per input: time to make the prepared form; empty: unknown
   double work = 1;               // cost of the kernel's arithmetic as a fraction of the operator's flops
 };
@@ -21,10 +21,10 @@ struct KernelFact {
 struct KernelFacts {
   std::string isa;  // "avx512_bf16"
   bool measured = false;
-  std::vector<KernelFact> nodes;  // index: NodeId
+  std::vector<KernelFact> nodes;  // the facts of each node; index: NodeId
   // The seconds of one multiply-add in a head pass, which makes rows · classes · dim of them; 0: unknown.
   double head_seconds_per_mac = 0;
-  Flops flops_per_second_f32 = 1e11;  // one core's, for the analytic cost
+  Flops flops_per_second_f32 = 1e11;  // speed of one core, for the analytic cost
   Flops flops_per_second_bf16 = 2e11;
   double bytes_per_second = 1e10;  // bandwidth of one core over an update's buffers
   std::string digest;              // digest of all fields above except times

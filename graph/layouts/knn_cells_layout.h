@@ -12,7 +12,7 @@ namespace xrun {
 
 struct KnnCellsShape {
   KnnShape graph;
-  int64_t probes = kUsualProbes;  // cells that a class is compared with; more take longer and find more
+  int64_t probes = kUsualProbes;  // cells that a class is compared with; more take longer, and find more neighbours
   uint64_t seed = 0;              // seed of the sample
 
   // The number of cells. A cell has at least 64 classes on average. There are few enough cells that finding those
@@ -21,16 +21,16 @@ struct KnnCellsShape {
 };
 
 inline constexpr int64_t kKnnSearchRows = 1024;                  // most rows of a search
-inline constexpr int64_t kKnnSearchStride = 8 * kKnnPanel + 16;  // stride of a tile of scores
-inline constexpr int64_t kKnnRecallClasses = 256;                // classes whose lists are compared with exact ones
-inline constexpr int64_t kKnnRecallPacked = 128;                 // classes that are packed at a time
+inline constexpr int64_t kKnnSearchStride = 8 * kKnnPanel + 16;  // stride of the rows of a tile of scores
+inline constexpr int64_t kKnnRecallClasses = 256;                // classes whose lists are compared with exact lists
+inline constexpr int64_t kKnnRecallPacked = 128;  // classes that the measurement of recall packs at a time
 
 // Working memory of a search with lists of at most `most` classes (ops/knn/block_search.h).
 struct KnnSearchLayout {
   KnnSearchLayout(int64_t dim, int64_t most);
 
   int64_t dim_padded;
-  int64_t capacity;  // capacity of a list
+  int64_t capacity;  // capacity of a list of candidates
   Bytes directions, left, tile, hits, own, keys, counts, limits;
   Bytes total = 0;
 };
@@ -54,7 +54,7 @@ struct KnnRecallLayout {
   int64_t rows, dim_padded, wanted;
   Bytes all, ids, inverse, direction, panels, search;  // parts of a worker's slice
   Bytes slice = 0;
-  Bytes best;  // results of one row from all workers
+  Bytes best;  // nearest classes of one row, from all workers
   Bytes total;
 };
 

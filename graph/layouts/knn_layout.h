@@ -9,10 +9,10 @@
 namespace xrun {
 
 struct KnnShape {
-  int64_t classes = 1;  // at most 2^31 - 1
+  int64_t classes = 1;  // number of classes, at most 2^31 - 1
   int64_t dim = 1;
-  int64_t neighbours = 1;  // entries of a list
-  int workers = 1;         // most workers of a build
+  int64_t neighbours = 1;  // length of each class's list of nearest classes
+  int workers = 1;         // most workers of a build of the graph
 
   // The number of entries of a list that hold a class; the remaining entries are -1.
   int64_t found() const { return neighbours < classes ? neighbours : classes; }
@@ -32,7 +32,7 @@ struct KnnLayout {
   KnnLayout(const KnnShape& shape, bool in_pairs);
 
   bool pairs;
-  int64_t block;  // classes; a multiple of 64
+  int64_t block;  // classes of a block; a multiple of 64
   int64_t blocks;
   int64_t dim_padded;
   int64_t steps;     // elements of a packed row
@@ -41,7 +41,7 @@ struct KnnLayout {
 
   // Offsets in the scratch:
   Bytes inverse = 0;
-  Bytes limits = 0;  // one for each class of all blocks, then a block of infinities, which no score reaches
+  Bytes limits = 0;  // score that a candidate has to reach, for each class of all blocks; then a block of infinities
   Bytes counts = 0;
   Bytes again = 0;  // ids of the classes that are searched again
   Bytes keys = 0;
@@ -54,9 +54,9 @@ struct KnnLayout {
   Bytes hits = 0;
   Bytes direction = 0;
   Bytes rounding = 0;
-  Bytes left = 0;  // operands of a search in f32
+  Bytes left = 0;  // the two operands of a second search in f32
   Bytes right = 0;
-  Bytes slice = 0;  // bytes of a slice
+  Bytes slice = 0;  // bytes of a worker's slice
 };
 
 }  // namespace xrun

@@ -9,7 +9,7 @@
 namespace xrun {
 
 struct NormGroup {
-  int64_t numbers = 0;             // per sample; 0: nothing is normalised, or several samples together
+  int64_t numbers = 0;             // numbers of a sample; 0: nothing is normalised, or samples are normalised together
   std::string_view result_of_one;  // the result for a single number, which is independent of its value: "1"
 };
 

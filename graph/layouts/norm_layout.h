@@ -14,7 +14,7 @@ inline constexpr int64_t kNormChunk = 4096;
 
 struct NormLayout {
   std::vector<int64_t> first;  // index: parameter; position of its first sum, -1 if it is not counted
-  std::vector<int64_t> count;  // index: parameter
+  std::vector<int64_t> count;  // number of sums of the parameter; index: parameter
   int64_t total = 0;
 
   Bytes bytes() const { return total * static_cast<Bytes>(sizeof(double)); }

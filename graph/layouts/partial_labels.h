@@ -17,7 +17,7 @@ bool is_partial(const DataSpec& data, std::string_view input);
 // The inputs of the graph whose labels are partial, in the order of its inputs.
 std::vector<NamedValue> partial_labels(const Graph& graph, const DataSpec& data);
 
-// The partial labels that a value is computed from: none, one, which `label` names, or several.
+// The number of partial labels from which a value is computed; if it is one, `label` is that label.
 struct LabelsRead {
   enum Count { kNone, kOne, kSeveral } count = kNone;
   ValueId label;

@@ -34,7 +34,7 @@ class CachedFile {
   // Whether the digest matches the bytes read. REQUIRES: all `size()` bytes were read.
   bool intact();
 
-  Bytes size() const { return size_; }  // without the digest
+  Bytes size() const { return size_; }  // size of the content, without the digest
 
  private:
   struct Close {

@@ -4,7 +4,7 @@
 //   2. visit, from first to last: the layout of each node. It is given by the operator's rule; an element-wise operator
 //      takes the common layout of its operands or, if they differ, the one that its readers need.
 // An operand that is stored in another layout is copied by a node `reorder`. Copies cost a pass over the tensor, which
-// is why a value takes the layout of its readers where it has the choice.
+// is why a value takes the layout of its readers if it has the choice.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -85,7 +85,7 @@ class Assigner {
     return {};
   }
 
-  // The layouts of those inputs that are stored differently in the two layouts.
+  // The layouts of those inputs whose elements have different orders in the two layouts.
   std::vector<Layout> layouts_of(const std::vector<ValueId>& inputs) const {
     std::vector<Layout> layouts;
     for (const ValueId input : inputs) {
@@ -155,7 +155,7 @@ class Assigner {
   const OpDef* reorder_;
   IdVector<ValueId, std::optional<Layout>> wishes_;
   Rewriter rewriter_;
-  std::map<std::pair<ValueId, NodeId>, ValueId> copies_;  // key: value and forward node; invalid: in the forward part
+  std::map<std::pair<ValueId, NodeId>, ValueId> copies_;  // key: value and forward node; no node: in the forward part
   std::set<std::pair<ValueId, NodeId>> read_by_forward_;  // forward nodes that read such a copy
 };
 

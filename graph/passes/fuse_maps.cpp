@@ -124,14 +124,14 @@ class MapFuser {
     }
   }
 
-  // Ends the absorption of a node's operands. Nodes that these operands have absorbed stay absorbed.
+  // Makes the operands of a node separate nodes again. Nodes that these operands have absorbed stay absorbed.
   void release(NodeId id) {
     for (const NodeId operand : absorbed_operands(id)) {
       absorbed_[operand] = false;
     }
   }
 
-  // The producers of a node's inputs that it has absorbed, each once.
+  // The nodes that this node has absorbed directly: producers of its inputs, each once.
   std::vector<NodeId> absorbed_operands(NodeId id) const {
     std::vector<NodeId> operands;
     for (const ValueId input : graph_.node(id).inputs) {
@@ -211,7 +211,7 @@ class MapFuser {
   const OpDef& map_;
   Phase phase_;
   Rewriter rewriter_;
-  IdVector<NodeId, bool> absorbed_;  // computed by the group of its consumer
+  IdVector<NodeId, bool> absorbed_;  // whether the group of its consumer computes the node
 };
 
 }  // namespace

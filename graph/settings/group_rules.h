@@ -25,7 +25,7 @@ std::optional<T> group_rule(const TrainSpec& train, std::string_view tensor, std
 
 // Describes how the class weights of a head are stored and updated; row_rules takes their name, "id.weight".
 struct RowRules {
-  RowFormat weights = RowFormat::kF32;  // format in memory
+  RowFormat weights = RowFormat::kF32;  // format of class weights in memory
   RowFormat states = RowFormat::kF32;   // format of optimizer states
   Untouched untouched = Untouched::kAsIs;
   RowPlace rows = RowPlace::kMemory;

@@ -81,7 +81,7 @@ bool same(const UpdateRule& a, const UpdateRule& b) {
          to_text(a.scalars) == to_text(b.scalars);
 }
 
-// If a new state is `c * state + ...`, the factor c; otherwise nullopt.
+// The factor c if the new value of a state is `c * state + ...`; otherwise nullopt.
 std::optional<double> kept_share(const UpdateRule& rule, int state) {
   const ScalarExpr& expr = rule.elements;
   const ScalarNode& sum = expr.node(expr.results()[static_cast<size_t>(1 + state)]);

@@ -7,7 +7,7 @@ namespace {
 
 struct Followed {
   std::string name;
-  bool ends = false;  // no further move applies
+  bool ends = false;  // whether the chain ends: no further move applies
 };
 
 // Follows moves from the names in member `from` to the names in member `to`, at most as often as there are moves.

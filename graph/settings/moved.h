@@ -14,7 +14,7 @@ namespace xrun {
 // Attribute of an operator that draws numbers (OpDef::random) and was renamed: the path that keys its stream.
 inline constexpr std::string_view kStreamAttr = "stream";
 
-// A tensor, or everything at and below a path.
+// One move: the name of a tensor, or a path, which stands for everything at and below it.
 struct Moved {
   std::string from;
   std::string to;

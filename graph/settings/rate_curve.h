@@ -14,7 +14,7 @@ struct CurvePiece {
   double from = 0;
   double to = 0;
   double steps = 0;        // length in steps; may be fractional, as epochs may be
-  double power = 1;        // kPoly
+  double power = 1;        // kPoly: the exponent
   std::vector<double> at;  // kSteps: in steps from the start of the piece
   double by = 0.1;         // kSteps: factor at each of `at`
 };

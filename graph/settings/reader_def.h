@@ -40,7 +40,7 @@ struct ReaderDef {
   Result<std::vector<Field>> (*fields_of)(const Attrs& arguments) = nullptr;
   // The most memory that an open reader holds, for arguments that `fields` accepts; null: the size of its files.
   Bytes (*held)(const Attrs& arguments) = nullptr;
-  bool synthetic = false;  // generated data: every printed result says so
+  bool synthetic = false;  // generated data, which is marked in every printed result
 
   // Fields as a function of the arguments; nothing is opened. Errors: XG0413 for an argument that is out of range.
   Result<std::vector<Field>> fields(const Attrs& arguments) const;
@@ -49,7 +49,7 @@ struct ReaderDef {
 // A stage of a data binding: decode, resize, random_affine, columns ...
 struct AugmentDef {
   std::string_view name;
-  std::string_view signature;  // arguments after the input
+  std::string_view signature;  // the parameters after the input: "(size: int)"
   std::string_view bounds;     // bounds, as in ReaderDef
   std::string_view doc;
   std::string_view example;  // "resize(32)"

@@ -25,8 +25,8 @@ struct StopSpec {
   enum Test { kPlateau, kLess, kLessEqual, kGreater, kGreaterEqual };
   std::string metric;  // a key of an evaluation
   Test test = kPlateau;
-  TrainSpan length;  // kind plateau: the time without a new best
-  double limit = 0;  // kind comparison: the threshold
+  TrainSpan length;  // kPlateau: the time without a new best value
+  double limit = 0;  // comparisons: the threshold
   std::string text;  // the text of the setting
   Span span;
 };
@@ -47,7 +47,7 @@ struct RunSpec {
   std::string copy;  // `checkpoint.copy`: where each host keeps second copies of checkpoints; empty: no copies
   Span copy_span;
   std::optional<StopSpec> stop_when;
-  std::vector<Moved> moved;  // names in the checkpoints of earlier texts
+  std::vector<Moved> moved;  // names that tensors had in earlier texts and their checkpoints
 };
 
 }  // namespace xrun

@@ -8,8 +8,8 @@ namespace xrun {
 // The size of the buffer in which rows are copied from the memory of a device to a file. It holds as many rows as fit,
 // or one row that is longer.
 inline constexpr Bytes kSaveChunk = kMiB;
-// The most memory for copies that a process makes during a background save. It copies rows that a step changes before
-// they are written. Rows for which no memory is left are written before they change.
+// The most memory for copies of rows that a process makes during a background save. A row is copied if a step changes
+// it before it is written. If no memory is left for the copy, the row is written before it changes.
 inline constexpr Bytes kSaveStaging = 128 * kMiB;
 
 }  // namespace xrun

@@ -22,12 +22,12 @@ struct NetworkSpec {
 
 struct ClusterSpec {
   std::string name;
-  std::string cpu;  // name for reports; empty: "cpu"
+  std::string cpu;  // name of the processor in reports; empty: "cpu"
   int64_t nodes = 1;
   NetworkSpec network;
-  int64_t cores = 0;   // per node; 0: detect
-  Bytes memory = 0;    // per node; 0: detect
-  Bytes reserve = -1;  // per node; -1: default
+  int64_t cores = 0;   // cores of a node; 0: detect
+  Bytes memory = 0;    // memory of a node; 0: detect
+  Bytes reserve = -1;  // memory of a node that is left free; -1: default
   double storage = 0;  // bytes a second that a node reads or writes in files; 0: unknown
   Span span;
 };
@@ -50,8 +50,8 @@ struct RecomputeHint {
 struct ShardHint {
   std::string head;
   int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
-  bool by_node = false;     // instead of `shards`: one on the first device of each node
-  std::string granularity;  // auto micro_batch step
+  bool by_node = false;     // instead of `shards`: one shard on the first device of each node
+  std::string granularity;  // "auto", "micro_batch" or "step"
   Span span;
 };
 

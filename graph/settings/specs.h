@@ -1,5 +1,5 @@
 // The settings of a file: training, data, machine, hints. Values have spans, so that the error for an infeasible plan
-// can point at the line that asks for it.
+// can point at the line that requires it.
 #pragma once
 
 #include <cstdint>
@@ -57,16 +57,16 @@ struct TrainSpec {
   // steps.
   int64_t unit() const { return growth ? growth->first : batch; }
   // Sets another number of samples for an update; the first size of a growing batch stays the same fraction of it.
-  // REQUIRES: a multiple of `accumulated`.
+  // REQUIRES: `samples` is a multiple of accumulated().
   void resize(int64_t samples) {
     batch = samples;
     if (growth) {
       growth->first = samples / growth->times;
     }
   }
-  // The derivative of the objective by the value of a row, for a term with the factor 1.
+  // The derivative of the objective by the loss of a row, for a loss term with the factor 1.
   double row_weight() const { return reduce_sum ? 1.0 : 1.0 / static_cast<double>(batch); }
-  // The derivative by these rows, with the factor of their term; 0 if no term has these rows.
+  // The derivative by the losses `rows`, with the factor of their term; 0 if no term has these losses.
   double row_weight(ValueId rows) const {
     for (const LossTerm& term : loss) {
       if (term.rows == rows) {

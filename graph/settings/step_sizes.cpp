@@ -18,7 +18,7 @@ constexpr double kMost = 0x1p50;
 
 int64_t whole(double number) { return static_cast<int64_t>(std::clamp(std::ceil(number), 0.0, kMost)); }
 
-// The unit from which on steps take at least n + 1 units, for 1 <= n < times.
+// The unit at which the size of steps grows to n + 1 units, for 1 <= n < times.
 double end_of(const GrowthSpec& growth, int64_t n, int64_t samples) {
   const double reached = (static_cast<double>(n) - 0.5) / static_cast<double>(growth.times - 1);
   return growth.after.steps(samples, growth.first) +

@@ -15,7 +15,7 @@ int64_t units_of_run(const TrainSpec& train, int64_t samples);
 // Consecutive steps of one size.
 struct SizedSteps {
   int64_t first_step = 0;
-  int64_t begin = 0;  // first unit of the first step
+  int64_t begin = 0;  // first unit of the first of these steps
   int64_t units = 1;  // units of each step
 };
 

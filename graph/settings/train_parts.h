@@ -29,10 +29,10 @@ std::string to_text(const TrainSpan& span);  // "20 epochs"
 enum class PrecisionMode { kF32, kMixedBf16 };
 
 struct CurveSpec {
-  std::string kind;  // warmup constant cosine poly steps
+  std::string kind;  // "warmup", "constant", "cosine", "poly" or "steps"
   double from = 0;
   double to = 0;
-  std::optional<TrainSpan> span;  // nullopt: the rest of the run
+  std::optional<TrainSpan> span;  // length of the curve; nullopt: the rest of the run
   double power = 1;
   std::vector<TrainSpan> at;
   double by = 0.1;
@@ -40,7 +40,7 @@ struct CurveSpec {
 };
 
 struct GroupSpec {
-  std::string path;  // tensor prefix
+  std::string path;  // the group consists of the tensors at and below this path
   std::optional<double> lr;
   std::optional<double> weight_decay;
   // These settings are only for the class weights of a head: the format of the weights, the format of optimizer states,
@@ -58,7 +58,7 @@ struct ActiveSpec {
   Kind kind = kAll;
   double amount = 1;              // up to 1: a fraction of the classes; above: a number of classes
   int64_t neighbours = 0;         // kKnn: entries of a class's list
-  TrainSpan rebuild;              // kKnn: time from one graph to the next
+  TrainSpan rebuild;              // kKnn: time from one graph of nearest classes to the next
   bool exact = true;              // kKnn: the graph has the exact nearest classes; false: approximate ones
   int64_t probes = kUsualProbes;  // kKnn without exact: KnnCellsShape::probes
   bool log_q = false;             // logits are corrected by the sampling probability of their class
@@ -108,8 +108,8 @@ constexpr std::string_view name_of(SampleOrder order) {
 struct ClassWeightsSpec {
   enum Kind { kNone, kInverseFrequency, kCsv };
   Kind kind = kNone;
-  std::string path;       // path of kCsv
-  std::string directory;  // a relative path starts here
+  std::string path;       // kCsv: path of the file with the weights
+  std::string directory;  // directory in which a relative `path` starts
   Span span;
 };
 
@@ -125,7 +125,7 @@ struct GrowthSpec {
 
 // A part of the loss: `factor` times the mean over the rows, or times their sum with `reduce = sum`.
 struct LossTerm {
-  ValueId rows;  // f32[N], one value a row
+  ValueId rows;  // f32[N], one value for each row
   double factor = 1;
 };
 

@@ -108,8 +108,8 @@ class Elements {
     return expr;
   }
 
-  std::vector<ScalarId> steps;   // numbers per step
-  std::vector<ScalarId> ratios;  // numbers per norm
+  std::vector<ScalarId> steps;   // operations that are computed once per step
+  std::vector<ScalarId> ratios;  // operations that are computed once per tensor, from its norms
 
  private:
   uint8_t reads(ScalarId id) const { return reads_[static_cast<size_t>(id.index)]; }

@@ -55,7 +55,7 @@ bool norms_read_states(const UpdateRule& rule);
 // names of these arguments begin with `rule.`, as the name of no parameter does.
 void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& states, Attrs& arguments);
 std::vector<std::string> states_of_rule(const Attrs& arguments);     // names of the states; empty without a rule
-std::vector<double> initial_values_of_rule(const Attrs& arguments);  // index: state
+std::vector<double> initial_values_of_rule(const Attrs& arguments);  // initial value of each state; index: state
 Attrs without_update_rule(const Attrs& arguments);                   // the arguments in the text of the call
 // Errors: XG0303 if there is no rule, a text cannot be read, or it does not fit the states.
 Result<UpdateRule> read_update_rule(const Attrs& arguments);

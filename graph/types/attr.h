@@ -12,7 +12,7 @@ namespace xrun {
 
 // A list of strings. It is a type of its own because libstdc++ 12 assumes that a variant of only numbers and standard
 // containers always has a value: if a copy then fails for lack of memory, the variant's destructor destroys a value
-// that does not exist. A type that libstdc++ does not know prevents that (tests/graph/types/attr_test.cpp).
+// that does not exist. A type that is not from libstdc++ prevents that (tests/graph/types/attr_test.cpp).
 struct TextList : std::vector<std::string> {
   using std::vector<std::string>::vector;
   TextList(std::vector<std::string> texts) : vector(std::move(texts)) {}

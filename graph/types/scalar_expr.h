@@ -29,7 +29,7 @@ enum class ScalarOp : uint8_t {
   kLess,  // comparisons: 1 if true, else 0
   kLessEqual,
   kEqual,
-  kSelect,  // the second if the first is not 0, else the third
+  kSelect,  // the second argument if the first is not 0, else the third
   kNeg,
   kExp,
   kLog,
@@ -51,9 +51,9 @@ using ScalarId = Id<ScalarTag>;
 
 struct ScalarNode {
   ScalarOp op = ScalarOp::kConstant;
-  std::array<ScalarId, 3> args;  // all before the node itself
-  double value = 0;              // value of a constant, finite
-  int input = 0;                 // index of an input
+  std::array<ScalarId, 3> args;  // arguments; their nodes come before this one
+  double value = 0;              // kConstant: the value, which is finite
+  int input = 0;                 // kInput: index of the input
 
   bool operator==(const ScalarNode&) const = default;
 };
@@ -83,7 +83,7 @@ class ScalarExpr {
   const ScalarNode& node(ScalarId id) const { return nodes_[static_cast<size_t>(id.index)]; }
   // The value of a constant; null for other operations.
   const double* constant_of(ScalarId id) const;
-  // Whether a result depends on it; index: node.
+  // Whether a result depends on the operation. Index: node.
   std::vector<bool> reached() const;
   // The inputs that a result depends on, ascending.
   std::vector<int> inputs_read() const;

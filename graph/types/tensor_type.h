@@ -31,7 +31,7 @@ struct TensorType {
   std::vector<int64_t> dims;
   bool sharded = false;               // sharded[N, C]: C is split over devices and never stored in one place
   int64_t classes = 0;                // index(C): whole numbers in 0..C-1; 0 means "not an index"
-  Layout layout = Layout::kRowMajor;  // the value's, in memory; not part of the type, so equal types may differ
+  Layout layout = Layout::kRowMajor;  // order of the value in memory; equal types may have different layouts
 
   bool has_batch() const { return !dims.empty() && dims[0] == kBatch; }
   bool per_block() const { return !dims.empty() && dims[0] == kPerBlock; }

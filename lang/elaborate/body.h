@@ -23,9 +23,9 @@ struct OwnOptimizer {
 
 // The calls of norm(x) that the update of an optimizer contains.
 struct NormCalls {
-  int elements = 0;                // inputs of the expression that belong to an element; the others belong to the step
-  int first_input = 0;             // input of the expression that is the first norm
-  std::vector<ScalarId> summed{};  // the number whose squares each norm sums
+  int elements = 0;                // number of inputs of the expression for an element; the others are of the step
+  int first_input = 0;             // index of the input that is the first norm
+  std::vector<ScalarId> summed{};  // for each norm, the number whose squares it sums
   std::vector<Span> spans{};
 };
 
@@ -35,11 +35,11 @@ struct MeanCalls {
   std::vector<Datum> tensors;
 };
 
-// The next step after a body has handled one of its own statements: kDone: nothing; kShared: the statement is run as in
-// every kind of body; kRefused: the statement is reported; kEnd: the rest of the body is skipped.
+// The result of BodyKind::run for a statement. kDone: the statement is evaluated; kShared: it is evaluated as in every
+// kind of body; kRefused: it is reported as not allowed in this body; kEnd: the rest of the body is skipped.
 enum class Step { kDone, kShared, kRefused, kEnd };
 
-// A kind of body: how it handles its own statements, and the message for a statement that it cannot have.
+// A kind of body: the function for its own statements, and the message for a statement that is not allowed in it.
 struct BodyKind {
   std::function<Step(const Stmt&)> run;
   const char* refusal;

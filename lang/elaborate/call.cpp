@@ -169,7 +169,7 @@ void Evaluator::refuse_callee(std::span<const Name> path, const Call& call, Scop
                               last.text, last.text})));
 }
 
-// Returns the names of a file and, if `is_plain`, those that every file knows.
+// Returns the names of a file and, if `is_plain`, those that every file can use without an import.
 std::vector<std::string> Evaluator::callable_names(const SourceFile* file, bool is_plain) const {
   std::vector<std::string> names;
   if (file != nullptr) {

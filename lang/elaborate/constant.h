@@ -17,8 +17,8 @@ struct Problem {
   std::string fix;
 };
 
-// Applies an operator to two constants. Returns an error node and fills `problem` if there is no result, as for
-// tensors. Float results are finite.
+// Applies an operator to two constants. Returns an error node and fills `problem` if there is no result, for example
+// because an operand is a tensor. Float results are finite.
 Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem);
 // Applies floor, ceil, round, max, min, abs, sqrt, exp, log or len.
 Datum constant_function(std::string_view name, std::span<const Datum> args, Problem& problem);

@@ -29,7 +29,7 @@ enum class DatumKind : uint8_t {
   kBatch,   // N
   kTensor,
   kOfParams,  // an element-wise function of parameters that has not met a tensor of the batch yet
-  kScalar,    // inside a `pointwise` body: a number of each element; `flag`: 1 or 0, a condition
+  kScalar,    // inside a `pointwise` body: a number per element; `flag`: it is a condition, 1 or 0
   kTuple,
   kList,
   kRange,  // two items
@@ -58,7 +58,7 @@ struct Datum {
   bool flag = false;
   Dimension dimension = Dimension::kPlain;
   Rational exact;                                   // kExact, in the base unit of the dimension
-  double real = 0;                                  // kReal, likewise
+  double real = 0;                                  // kReal, in the base unit of the dimension
   std::string text;                                 // kString, kSymbol; kOfParams: the ScalarExpr
   ValueId tensor;                                   // kTensor
   ScalarId scalar;                                  // kScalar
@@ -66,7 +66,7 @@ struct Datum {
   int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
   int depth = 0;       // nesting of lists; bounded
   Span span;           // place in the text, for labels
-  Span origin;         // text that gives the option or let its value
+  Span origin;         // place of the text that sets the option or `let`
 
   bool is_error() const { return kind == DatumKind::kError; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }

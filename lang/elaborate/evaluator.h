@@ -62,7 +62,7 @@ class Evaluator {
 
   // ---- calls (call.cpp)
   Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
-  // `call`: for the fix of an unknown name.
+  // `call` is used only for the fix of an unknown name.
   Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
   const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
   // Appends a node for `op` (apply.cpp) and returns its outputs; returns an error node if infer fails. Faults are
@@ -77,8 +77,8 @@ class Evaluator {
   // The update of an `optimizer`; `env` has its parameters (own_optimizer.cpp).
   std::optional<OwnOptimizer> eval_optimizer(const DeclRef& ref, Scope& env);
   void try_optimizer(const DeclRef& ref);
-  // Sets the loader of declarations that every file knows after its own names: those of std/pointwise and
-  // std/optimizers.
+  // Sets the loader of std/pointwise and std/optimizers. Their names are visible in every file unless the file declares
+  // equal ones.
   void set_library(std::function<const SourceFile*(const char*)> load) { library_ = std::move(load); }
   DeclRef find_in_library(const char* file, std::string_view name) const;
   std::vector<std::string> names_in_library(const char* file) const;
@@ -135,7 +135,7 @@ class Evaluator {
   const FrontendOptions& options() const { return options_; }
   const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
   Diagnostics& diagnostics() { return diagnostics_; }
-  void report(Diagnostic diagnostic);  // with the chain of expansions
+  void report(Diagnostic diagnostic);  // adds the chain of expansions to it
   // Reports the diagnostic that lang::fault makes of these arguments.
   Refused refuse(const char* code, Span at, Text message, Text label, Help help);
   // Records a feature for Module::not_yet. `help` names the available alternative.
@@ -145,10 +145,10 @@ class Evaluator {
   int64_t steps_left() const { return exhausted_ ? 0 : options_.max_steps - steps_; }
   int64_t steps() const { return steps_; }
   void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
-  Recorded& recorded() { return recorded_; }       // for messages
+  Recorded& recorded() { return recorded_; }       // recorded only for messages
   void warn_unused(const Scope& scope);
-  // For FrontendOptions::facts. One function records a value, the other a call with the parameters and nodes that were
-  // added to the graph since.
+  // These functions record findings in FrontendOptions::facts: a value; a call with the parameters from number `owned`
+  // and the nodes from number `made` on; the arguments that a call leaves out.
   void note(const Span& at, const Datum& value) const;
   void note_call(const Span& at, size_t owned, size_t made);
   void note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const;
@@ -307,7 +307,7 @@ class Evaluator {
   std::vector<const Decl*> active_;     // blocks, functions and models that are being expanded
   std::vector<const Param*> defaults_;  // parameters whose defaults are being evaluated
   std::set<const Decl*> called_;
-  std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
+  std::map<const Decl*, std::pair<Datum, bool>> constants_;  // the value, and whether it was computed
   Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
   std::function<const SourceFile*(const char*)> library_;
@@ -315,13 +315,13 @@ class Evaluator {
   NormCalls* norms_ = nullptr;     // norms of the optimizer that is being evaluated; null outside
   MeanCalls* means_ = nullptr;     // means of the assignment that is being evaluated; null outside
   Recorded recorded_;
-  std::shared_ptr<ExpansionSizes> sizes_;  // shared by all evaluators of a text
+  std::shared_ptr<ExpansionSizes> sizes_;  // sizes of expansions, shared by all evaluators of a text
   int64_t steps_ = 0;
   int depth_ = 0;
-  int calls_ = 0;  // nested calls
+  int calls_ = 0;  // depth of nested calls
   bool exhausted_ = false;
   bool in_test_ = false;
-  std::map<const Decl*, Scope> tested_;  // models built for the test that is running
+  std::map<const Decl*, Scope> tested_;  // models that were built for the current test
 };
 
 }  // namespace xrun::lang

@@ -1,7 +1,7 @@
 // Adds up the least work of expanding a declaration by recursion over its syntax tree:
 //   - an expression costs one step and the work of its parts; an operator costs kOperator
 //   - of the two branches of an `if` the smaller one counts; of `and` and `or`, only the left operand counts
-//   - a `repeat` counts its stages as often as its number says
+//   - a `repeat` counts its stages as often as its count requires
 //   - a call of a block or a function counts the work of the callee, which ExpansionSizes::of computes only once
 // A recursive declaration counts as 0 inside itself; the evaluator reports it.
 // Tests: tests/lang/elaborate/check_limits_test.cpp

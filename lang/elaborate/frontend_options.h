@@ -24,7 +24,7 @@ struct FrontendOptions {
   NormOf norm_of = nullptr;            // null: norms within a sample are not checked
   std::string run;                     // --run NAME; empty: the only `run`, or the only declaration of each kind
   // The flags --set PATH=VALUE in the order given. A path with dots, such as "train.lr" or "schedule.shard.id.over", is
-  // a setting of the chosen declaration, which is created if the file has none. A plain name is an option that the main
+  // a setting of the chosen declaration, which is created if it does not exist. A plain name is an option that the main
   // file declares or uses. The value is an expression; for a string option, a value that does not begin with a quote is
   // the string itself.
   std::vector<std::pair<std::string, std::string>> sets;
@@ -35,7 +35,7 @@ struct FrontendOptions {
   // adds its own. May be null.
   CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` uses instead of those on disk; may be null
-  bool is_stored = false;       // the text of a checkpoint: accepts faults that can only harm training
+  bool is_stored = false;       // the text is from a checkpoint: faults that only affect training are accepted
   bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding

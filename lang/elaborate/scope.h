@@ -28,10 +28,10 @@ struct Local {
   Datum value;
   Span span;
   bool used = false;
-  bool warns = false;   // an unused binding gets a warning
-  bool output = false;  // is an output of the model
+  bool warns = false;   // the binding gets a warning if it is not used
+  bool output = false;  // the binding is an output of the model
   bool is_state = false;
-  Span assigned;  // assignment of a state
+  Span assigned;  // place of the assignment, for a state
   SkippedIf skipped;
 };
 
@@ -42,7 +42,7 @@ struct Scope {
   std::map<std::string_view, Local> locals;
   // Looks up further names of this level on demand, such as fields of the data.
   std::function<std::optional<Datum>(std::string_view, Span)> resolve;
-  std::vector<std::string> resolvable;  // names that `resolve` knows, for suggestions
+  std::vector<std::string> resolvable;  // names that `resolve` finds, for suggestions
 
   Local* find(std::string_view name) {
     for (Scope* scope = this; scope != nullptr; scope = scope->parent) {

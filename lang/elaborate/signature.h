@@ -25,7 +25,7 @@ struct Signature {
   std::span<const Param> params;
   const OpDef* op = nullptr;         // null: not an operator
   bool is_pointwise = false;         // parameters without a type are tensors or numbers
-  bool is_optimizer = false;         // `show --explicit` writes the arguments that a call leaves out, as for records
+  bool is_optimizer = false;         // `show --explicit` writes the arguments that a call leaves out
   bool variadic = false;             // the first parameter takes all positional arguments
   std::shared_ptr<const Ast> owned;  // set if the signature was parsed from text, such as OpDef::signature
 };
@@ -34,8 +34,8 @@ struct Signature {
 struct BoundArg {
   const Param* param = nullptr;
   std::vector<Datum> values;
-  bool given = false;  // false: the default
-  Span span;           // the argument, or the call for a default
+  bool given = false;  // false: the values are the default
+  Span span;           // place of the argument; for a default the place of the call
   const Datum& value() const { return values.front(); }
 };
 
@@ -48,15 +48,15 @@ inline bool takes_tensor(const Param& param) { return param.type.has_dims; }
 // Whether a parameter of this type takes a bare name.
 inline bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
 
-// The signatures that a run has used so far; each is parsed once.
+// The signatures that a check has used so far; each is parsed once.
 class Signatures {
  public:
   explicit Signatures(SourceMap& sources) : sources_(sources) {}
 
   const Signature& of(const OpDef& op);
   const Signature& of(const DeclRef& decl);  // a block, a function or a model with parameters
-  // The signature of a reader, a stage or an optimizer; `text` is its parameter list as records have it, "(x: int,
-  // ...)".
+  // The signature of a reader, a stage or an optimizer; `text` is its parameter list, as in ReaderDef::signature: "(x:
+  // int, ...)".
   const Signature& of(std::string_view name, std::string_view text, bool variadic = false);
 
  private:

@@ -19,11 +19,11 @@ struct Expanding {
 struct Workspace {
   Graph graph;
   TensorNames names;
-  std::vector<Expanding> expansion;  // outermost first
+  std::vector<Expanding> expansion;  // the models and blocks being expanded, outermost first
   int64_t name_weight = 0;           // 1 for every 64 bytes of a node's name
   // For logits [N, C], the text that sets C. The message for labels that do not fit the logits shows it. Index: value.
   std::map<int32_t, Span> columns;
-  std::vector<Flops> flops;  // flops of the first nodes, each computed once although many calls contain it
+  std::vector<Flops> flops;  // index: node; computed on demand and kept, since nested calls share nodes
 
   // The size that FrontendOptions::max_nodes bounds: the number of operators, tensors and parameters. Each takes less
   // than 1 KiB. A node with a long name counts as several.

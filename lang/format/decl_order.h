@@ -22,7 +22,7 @@ class DeclOrder {
     const Decl* decl = nullptr;
     uint32_t end_before = 0;  // end of the previous declaration in the file, or of the section's head
     size_t comment = 0;       // index of its first comment
-    int rank = 0;             // imports, options, others
+    int rank = 0;             // order of the kinds: imports, options, others
     std::string_view path;    // path of an import
     // Comments [head, head_end) of the section that starts with this entry, and the end of the text before them.
     size_t head = 0;

@@ -1,7 +1,7 @@
 // Lays out a file:
 //   1. The edition line is written, and then the declarations in the order of DeclOrder, with their comments.
 //   2. body writes the statements or settings between braces. Neighbouring assignments of one kind that fit on one line
-//      each form a run (end_of_run), and their `=` are aligned in one column.
+//      each form a block (end_of_run), and their `=` are aligned in one column.
 //   3. LineBreaker writes each statement and breaks it if it is too long.
 // The layout follows the syntax tree; Writer takes the comments and blank lines from the text.
 #include "lang/format/format.h"
@@ -26,7 +26,7 @@ constexpr int kIndent = 2;
 struct Range {
   size_t begin = 0;
   size_t end = 0;
-  size_t assign = 0;  // the `=` to align; 0: no `=`
+  size_t assign = 0;  // index of the `=` that is aligned; 0: no `=`
   int kind = 0;       // the `=` of neighbours of equal kinds are aligned
 };
 
@@ -184,15 +184,15 @@ class Formatter {
     return !pieces_.must_break(range.begin, range.end) && indent + pieces_.width(range.begin, range.end) <= kLineWidth;
   }
 
-  // The end of the run of settings or statements that starts at `begin`. All in a run are of one kind and on one line
-  // each, without blank lines between them, and fit with their `=` in one column.
+  // The end of the block of settings or statements that starts at `begin`. All members of a block are of one kind and
+  // on one line each, without blank lines between them, and fit with their `=` in one column.
   size_t end_of_run(const std::vector<Range>& ranges, size_t begin, int indent) const {
     size_t end = begin + 1;
     if (ranges[begin].assign == 0 || !is_one_line(ranges[begin], indent)) {
       return end;
     }
     int widest = 0;
-    int rest = 0;  // most columns after a name
+    int rest = 0;  // most columns of a member after its name
     const auto fits = [&](const Range& range) {
       const int name = name_width(range);
       const int wider = std::max(widest, name);

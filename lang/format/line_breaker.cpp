@@ -114,7 +114,7 @@ int LineBreaker::columns_behind(size_t close, size_t b, int behind) const {
   return columns + behind;
 }
 
-// Writes pieces that are not broken before any further arrow.
+// Writes the pieces [a, b), broken only inside brackets and after operators, but before no arrow.
 void LineBreaker::segment(size_t a, size_t b, int indent, int behind) {
   if (!pieces_.must_break(a, b) && fits_flat(a, b, behind)) {
     write_flat(a, b, indent + kIndent);

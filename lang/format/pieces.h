@@ -21,7 +21,7 @@ enum class Bracket : uint8_t {
   kNone,      // not a bracket
   kOne,       // ( ) around one expression; a stage or a value in { }
   kItems,     // dimensions, indices, names: a comma after the last one is not allowed
-  kParams,    // parameters, with spaces around `=`; from here on the last item may have a comma after it
+  kParams,    // parameters, with spaces around `=`; in this and the next kinds a comma may end the list
   kArgs,      // arguments
   kElements,  // elements of a list or a tuple
   kPipes,     // pipes of a fork, each on its own line
@@ -41,11 +41,11 @@ struct Piece {
   bool is_keyword : 1 = false;       // `return`, `assert`, `expect`, `in`: a bracket after it starts a value
   bool is_prefix : 1 = false;        // the `-` of a negative value
   bool is_plain_number : 1 = false;  // a whole number written only with digits
-  uint32_t begin = 0;                // bytes in the file
+  uint32_t begin = 0;                // byte offsets in the file
   uint32_t end = 0;
   uint32_t partner = 0;  // bracket: index of the other one; number whose digits are grouped anew: its place in
                          // Pieces from 1
-  int width = 0;         // columns
+  int width = 0;         // width of the piece in columns
   int columns = 0;       // columns of all pieces up to the end of this one, in one line
   int breaks = 0;        // forced line breaks up to the start of this one: kept ones, and those after comments
 };

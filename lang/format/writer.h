@@ -39,7 +39,7 @@ class Writer {
   bool blank_before(uint32_t offset) const;
   void open_braces() { is_opened_ = true; }
 
-  // Continues at another place of the file: after the byte `end`, with the comment of this number next.
+  // Continues at another place of the file: after the byte `end`; `comment` is the number of the next comment.
   void go_to(uint32_t end, size_t comment);
   uint32_t end() const { return end_; }
   size_t next_comment() const { return comment_; }

@@ -6,9 +6,9 @@
 
 namespace xrun::lang {
 
-// Our name for a setting of another tool: a key ("epochs"), a line ("clip = norm({})"), or a text that is only shown,
-// after a `?` ("?smoothing={} in the loss"). `{}` stands for the value. Empty if `word` is not a setting of another
-// tool.
+// Our text for a setting of another tool: a key ("epochs"), a key with its value ("clip = norm({})"), or, after a `?`,
+// a text that is only shown ("?smoothing={} in the loss"). `{}` stands for the value. Empty if `word` is not a setting
+// of another tool.
 std::string_view foreign_setting(std::string_view word);
 // Whether our setting `key` is the one that replaces the setting `word` of another tool.
 bool stands_for(std::string_view word, std::string_view key);

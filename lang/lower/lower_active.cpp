@@ -137,8 +137,8 @@ void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes)
                  .also(train.batch_span, "the batch"));
 }
 
-// Checks that the model has a head whose classes can be selected, and that a step has room for the classes of all its
-// labels.
+// Checks that the model has a head whose classes can be selected, and that the active classes of a step can include the
+// classes of all its labels.
 void ModuleBuilder::check_active_classes() {
   const TrainSpec& train = module_.train;
   const ActiveSpec& active = train.active_classes;

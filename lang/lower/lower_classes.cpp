@@ -21,8 +21,8 @@ std::vector<NamedValue> targets_of_loss(const Graph& graph) {
   return targets;
 }
 
-// The inputs with the labels of the samples: the targets of losses over classes. If there are none, the inputs of class
-// numbers from which the loss is computed, but not the results of the model.
+// The inputs with the labels of the samples: the targets of losses over classes. If no loss has such targets, these are
+// the inputs of class numbers that the loss reads and the results of the model do not.
 std::vector<NamedValue> labels_of_loss(const Graph& graph) {
   if (auto targets = targets_of_loss(graph); !targets.empty()) {
     return targets;

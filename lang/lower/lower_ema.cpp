@@ -16,8 +16,8 @@ void ModuleBuilder::lower_ema(const SettingNode& node, Scope& scope, const Setti
     return;
   }
   if (*keeps >= 1) {
-    ev_.refuse("XG0214", value_span(node), "a running mean that keeps all of itself never moves", "1 or more",
-               {"write how much of it a step keeps: ema = 0.999"});
+    ev_.refuse("XG0214", value_span(node), "`ema` must be less than 1", "1 or more",
+               {"give the fraction of the mean that is kept in each step: ema = 0.999"});
     return;
   }
   module_.train.ema = *keeps;

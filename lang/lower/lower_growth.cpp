@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The largest factor by which a batch grows. A plan has a program for each size up to it.
+// The largest factor by which a batch may grow. A plan has a program for each multiple of the first size.
 constexpr int64_t kMostTimes = 64;
 
 constexpr std::string_view kGrow = "(sizes: sizes, over: span, after: span = none)";

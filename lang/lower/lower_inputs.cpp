@@ -177,7 +177,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   return value;
 }
 
-// Whether an unknown name may be declared in a part that could not be read. False if the name is close to a known one.
+// Whether an unknown name may be a field in a part of `data` that has faults. False if it is close to a known name.
 bool ModuleBuilder::may_be_a_field(std::string_view name, const std::vector<std::string>& known) const {
   const bool unread =
       data_is_partial_ || broken_sources_.contains("train") || (sources_.empty() && !broken_sources_.empty());

@@ -129,8 +129,8 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   ev_.graph().loss = module_.train.loss;
 }
 
-// Checks what reads the values of a head. The head pass runs after all stages, so only losses, metrics, lists, outputs
-// and sums of losses can read them.
+// Checks that only losses, metrics, lists, outputs and sums of losses read the values of a head. Other operators cannot
+// read them, because the head pass computes them after all stages.
 void ModuleBuilder::check_head_readers() {
   const Graph& graph = ev_.graph();
   const auto of_head = values_of_heads(graph);

@@ -81,7 +81,7 @@ void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const S
       metrics_are_partial_ = true;
       continue;
     }
-    // Names are keys of reports, so each has to be unique.
+    // The results of evaluations have these names as keys, so each has to be unique.
     const std::string name = spec->name + differences(*spec);
     const auto taken = [&](const MetricSpec& known) { return known.name == spec->name; };
     spec->name = name;

@@ -39,7 +39,7 @@ void ModuleBuilder::check_norms() {
   const TrainSpec& train = module_.train;
   const FrontendOptions& options = ev_.options();
   constexpr size_t kFew = 20;
-  std::vector<Span> told;  // the calls reported so far; a block may be called many times
+  std::vector<Span> told;  // the calls that were reported; a block may be called many times
   for (const Node& node : graph.nodes) {
     if (told.size() == kFew || options.is_stored) {
       return;

@@ -55,7 +55,7 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
     }
   }
   if (!any || (rows && !others)) {
-    return any;  // a path without any tensor was reported elsewhere
+    return any;  // a path without tensors is reported by another check
   }
   const std::string heads = fmt::format("{}", fmt::join(names_of(graph.heads, &Head::name), ", "));
   ev_.refuse(kCode, setting.key_span, {"`{}` is for the class weights of a sharded head", setting.key},

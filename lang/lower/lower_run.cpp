@@ -27,7 +27,7 @@ std::optional<StopSpec::Test> test_of(Op op) {
   }
 }
 
-// The arguments METRIC and SECOND of a call. The second is null if it is left out.
+// The arguments of a call such as highest(METRIC, SECOND). The second is null if it is left out.
 struct MetricCall {
   const Arg* metric = nullptr;
   const Arg* second = nullptr;

@@ -62,7 +62,7 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
-// Checks weights that several operators read: either all readers give the weight a gradient, or none does.
+// Checks weights that several operators read: either all readers give the weight a gradient, or no reader does.
 void ModuleBuilder::check_readers() {
   const Graph& graph = ev_.graph();
   if (module_.train.loss.empty()) {
@@ -231,8 +231,8 @@ const Node* ModuleBuilder::coupled_node() const {
 }
 
 // Sets the default row block. It affects the result, so it depends only on the batch and never on the machine. It is
-// the largest divisor of the batch that is at most 64 and, without a batch norm, also at most a sixteenth of the batch;
-// at least it is 1.
+// the largest divisor of the batch that is at most 64 and, without a batch norm, also at most a sixteenth of the batch,
+// or 1 if that is more.
 void ModuleBuilder::set_default_rows(int64_t batch) {
   TrainSpec& train = module_.train;
   const Node* coupled = coupled_node();

@@ -110,7 +110,7 @@ namespace {
 
 // A time at which a curve `steps` changes the rate, as text. It is counted from the start of the curve, because the
 // first versions counted so and the math text of a rate must not change. If this is impossible because units differ,
-// the time is counted from the start of the run, and the text says so.
+// the time is counted from the start of the run, and the text marks this.
 std::string time_line(const TrainSpec& train, const CurveSpec& curve, TrainSpan at) {
   const bool is_comparable =
       std::all_of(train.lr.data(), &curve, [&](const CurveSpec& one) { return one.span && one.span->unit == at.unit; });

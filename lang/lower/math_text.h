@@ -24,7 +24,7 @@ struct MathPart {
 };
 std::vector<MathPart> math_parts(const Module& module, const RunSpec& run);
 
-// The lines of settings that are more than a key and a value (SettingDef::math).
+// The lines of the math text for settings that need more than a key and a value (SettingDef::math).
 std::string clip_line(const TrainSpec& train);
 std::string batch_line(const TrainSpec& train);
 std::string rate_lines(const TrainSpec& train);

@@ -143,8 +143,8 @@ class ModuleBuilder {
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
-  // Does the same, but leaves out the argument `read_apart`, which consists of paths and cannot be evaluated. `args`
-  // has the other arguments.
+  // Leaves out the argument `read_apart`, which consists of paths and cannot be evaluated. `args` has the other
+  // arguments.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice,
                                                  std::span<const Arg> args, std::string_view read_apart, Scope& scope);
 
@@ -288,11 +288,11 @@ class ModuleBuilder {
   std::map<std::string, Datum, std::less<>> data_inputs_;  // graph inputs from fields that the loss or a metric uses
   std::map<std::string, Span, std::less<>> targets_;       // targets of the data's bindings
   std::set<std::string, std::less<>> asked_;               // targets that the loss or a metric uses
-  bool data_is_partial_ = false;                       // a part could not be read; a missing name may be declared there
-  std::set<std::string, std::less<>> written_;         // settings of `train`, and those that fixes write
-  std::set<std::string, std::less<>> unmeasured_;      // declared evaluations that have a fault
-  bool metrics_are_partial_ = false;                   // a metric has a fault
-  std::set<std::string, std::less<>> broken_sources_;  // sources whose fields are unknown
+  bool data_is_partial_ = false;                           // a part of `data` has faults; it may declare a missing name
+  std::set<std::string, std::less<>> written_;             // settings of `train` in the text, and those that fixes add
+  std::set<std::string, std::less<>> unmeasured_;          // declared evaluations that have a fault
+  bool metrics_are_partial_ = false;                       // a metric has a fault
+  std::set<std::string, std::less<>> broken_sources_;      // sources whose fields are unknown
   int64_t earlier_norm_rows_ = 0;
   Scope model_scope_;
   GroupSpec group_;  // the tensor group that is being read

@@ -21,7 +21,7 @@ class ModuleBuilder;
 struct Scope;
 struct SettingNode;
 
-// A lowered setting: the module and run that hold its value; for a setting of a group or a shard, also which one.
+// A lowered setting: the module and run with its value, and its tensor group or shard if it is a setting of one.
 struct Shown {
   const Module& module;
   const RunSpec& run;

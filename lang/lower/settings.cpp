@@ -49,7 +49,7 @@ void read_moved_class(const SourceFile& file, const Setting& setting, SettingNod
   }
 }
 
-// Adds a source of `data` to `sources`, which is null in other groups.
+// Adds a source of `data` to `sources`. `sources` is null in groups, which cannot contain a source.
 void read_source(const SourceFile& file, const Setting& setting, std::vector<SettingNode>* sources,
                  Diagnostics& diagnostics) {
   SettingNode node{.key = std::string(setting.name.text),
@@ -126,8 +126,8 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
   }
 }
 
-// Puts a setting over those of `nodes`: replaces the node with the same key, or appends it. Two groups of the same key
-// are merged child by child.
+// Overrides a setting among `nodes`: replaces the node with the key of `over`, or appends `over`. Two groups with one
+// key are merged child by child.
 void put_over(std::vector<SettingNode>& nodes, const SettingNode& over) {
   const auto at = std::ranges::find(nodes, over.key, &SettingNode::key);
   if (at == nodes.end()) {

@@ -20,7 +20,7 @@ struct SettingNode {
   Span span;
   const SourceFile* file = nullptr;  // file of the setting, whose names its value sees; null: the command line
   const Ast* ast = nullptr;          // syntax tree of the value
-  ExprId value;                      // invalid: a group
+  ExprId value;                      // the value; invalid for a group
   ExprId to;                         // new name of `moved value -> to`, whose key is "moved" and the old name
   bool has_error = false;            // group: a setting in it could not be read
   std::vector<SettingNode> children;
@@ -31,7 +31,7 @@ struct SettingNode {
 
 struct Settings {
   SettingNode root;
-  std::vector<SettingNode> sources;  // source NAME = value
+  std::vector<SettingNode> sources;  // settings of the form `source NAME = value`
   bool has_error = false;            // a setting could not be read; a missing setting may be that one
 };
 

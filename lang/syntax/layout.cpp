@@ -1,5 +1,5 @@
 // Scans the raw tokens of a file twice:
-//   1. Pairing finds the partner of each bracket and reports brackets that have none.
+//   1. Pairing finds the partner of each bracket and reports brackets without a partner.
 //   2. drop_newlines drops the newlines that do not end a statement. It needs the result of step 1: inside a
 //      parenthesis that is never closed, newlines would otherwise have no meaning up to the end of the file.
 // Tests: tests/lang/text/lexer_test.cpp, tests/lang/syntax/parser_test.cpp
@@ -185,7 +185,7 @@ void drop_newlines(Tokens& list) {
 // Replaces the colon of `model m:`, as Python writes it, by `{` if a `}` closes the body.
 void colons_for_braces(Tokens& list, Faults& faults) {
   std::vector<Token>& tokens = list.tokens;
-  size_t colon = 0;  // 0: no open colon
+  size_t colon = 0;  // index of the last such colon; 0: no colon
   bool in_header = false;
   for (size_t i = 0; i < tokens.size(); ++i) {
     Token& token = tokens[i];

@@ -213,10 +213,11 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   const std::string key = key_of(path);
   if (const auto known = by_key_.find(key); known != by_key_.end()) {
     if (known->second == nullptr) {
-      diagnostics_.add(fault("XG0206", at, {"`{}` imports itself in a circle", text},
-                             "this file is still being read because it leads here",
-                             {key == key_of(from.path) ? "leave it out: a file knows its own names"
-                                                       : "move what both files need to a third one that both import"}));
+      diagnostics_.add(fault(
+          "XG0206", at, {"`{}` imports itself in a circle", text},
+          "this file is still being loaded, because it imports the current file, directly or through others",
+          {key == key_of(from.path) ? "remove this import: a file can use its own declarations without importing itself"
+                                    : "move what both files need to a third one that both import"}));
     }
     return known->second;
   }

@@ -25,7 +25,7 @@ struct DeclRef {
 
 struct SourceFile {
   int32_t file = -1;
-  std::string path;       // path in messages
+  std::string path;       // path as messages show it
   std::string directory;  // directory of `path`, "" for the current one; relative paths start here
   Ast ast;
   std::map<std::string_view, const Decl*> names;  // options, lets, functions, optimizers, blocks
@@ -75,7 +75,7 @@ class Loader {
   bool reads_files_;
   const std::map<std::string, std::string>* open_;
   std::deque<SourceFile> files_;
-  std::map<std::string, const SourceFile*> by_key_;  // null while the file is being read
+  std::map<std::string, const SourceFile*> by_key_;  // key: key_of(path); null while the file is being read
 };
 
 // The content of a file, cut off one byte beyond kMaxFileBytes; nullopt if it cannot be read, with the cause in errno

@@ -184,7 +184,7 @@ void Parser::binding(Stmt& stmt) {
   stmt.value = value_or_error();
 }
 
-// Reports a statement that begins with a name that begins no statement.
+// Reports a statement whose first word is a name that cannot begin a statement.
 void Parser::unknown_statement(const Name& name) {
   std::vector<std::string> words;
   for (const auto& [word, kind] : kStatementWords) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kTokenKinds = static_cast<size_t>(TokenKind::kGreaterEqual) + 1;
 
-// For each kind of token, the binary operator that it stands for; kNeg if it stands for none.
+// For each kind of token, the binary operator that it stands for; kNeg for a token that is not a binary operator.
 std::array<Op, kTokenKinds> list_operators() {
   std::array<Op, kTokenKinds> operators{};
   for (size_t kind = 0; kind < kTokenKinds; ++kind) {

@@ -262,8 +262,8 @@ Fix Parser::round_dims() const {
   return {"write f32[N, 64]"};
 }
 
-// Whether the text begins with a declaration of ours, so that only the line with the edition is missing. `import torch`
-// is not such a declaration.
+// Whether the text begins with a declaration of this language and only the line with the edition is missing. `import
+// torch` is not such a declaration.
 bool Parser::begins_as_ours() const {
   const bool takes_text = at_word("import") || at_word("from") || at_word("test");
   return at(TokenKind::kEnd) ||

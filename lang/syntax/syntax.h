@@ -1,5 +1,5 @@
 // The syntax tree of one file as a value: the nodes are elements of the vectors of an Ast and refer to one another by
-// ids and runs. Nothing is resolved here: names are text, and text that could not be parsed is an error node.
+// Id and Run. Nothing is resolved here: names are text, and text that could not be parsed is an error node.
 #pragma once
 
 #include <span>

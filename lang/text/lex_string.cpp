@@ -141,7 +141,7 @@ class StringLexer : private Cursor {
         peek() == '\n' || at_ == text_.size() ? 0 : std::max(1U, sequence_length(text_.substr(at_)));
     at_ += length;
     faults_.error("XG0104", span(begin, at_), {"unknown escape `{}`", text_.substr(begin, at_ - begin)},
-                  "known are \\n \\t \\\\ \\\" \\u{..}",
+                  "valid escapes: \\n \\t \\\\ \\\" \\u{..}",
                   replacement("a backslash alone is written `\\\\`", span(begin, begin), "\\"));
   }
 };

@@ -10,7 +10,7 @@ namespace xrun::lang {
 // Source text of a file of the standard library, "std/vision"; nullopt if there is no file with that name.
 std::optional<std::string_view> std_source(std::string_view name);
 std::vector<std::string_view> std_files();  // names of the files
-// Whether every file knows the declarations of this file: functions of numbers, and optimizers.
+// Whether every file can use the declarations of this one without an import: functions of numbers, and optimizers.
 bool is_known_without_import(std::string_view name);
 
 }  // namespace xrun::lang

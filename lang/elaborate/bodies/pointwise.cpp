@@ -90,7 +90,7 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
 
 Datum Evaluator::pointwise_body(const DeclRef& ref, Scope& env) {
   active_.push_back(ref.decl);
-  NormCalls* const norms = std::exchange(norms_, nullptr);  // norms are computed per element
+  NormCalls* const norms = std::exchange(norms_, nullptr);  // no norm(x) in it: its x is a number
   MeanCalls* const means = std::exchange(means_, nullptr);
   Datum value = eval(ref.file->ast, ref.decl->value, env);
   norms_ = norms;

@@ -59,7 +59,7 @@ struct ConstantArgument {
   Datum& value;
   Span at;
 
-  // The functions return whether the value has the parameter's type. They convert it, or report it.
+  // These functions return whether the value has the parameter's type. They convert it then, and report it otherwise.
   bool accept() const;
   bool accept_whole() const;
   bool accept_number() const;

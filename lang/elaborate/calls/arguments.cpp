@@ -23,8 +23,8 @@ std::optional<bool> other_word(std::string_view word) {
 
 }  // namespace
 
-// Records, as text, the arguments that a call of a record or an optimizer leaves out. A default that is an expression
-// of other parameters is shown with their values: `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
+// Records, as text, the arguments that a call of an operator, reader, stage or optimizer leaves out. The values of
+// other parameters are put into a default: `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
 void Evaluator::note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const {
   const bool is_shown = signature.owned != nullptr || signature.is_optimizer;
   if (options_.facts == nullptr || !is_shown || !call.name_span.valid()) {
@@ -50,8 +50,8 @@ void Evaluator::note_defaults(const Signature& signature, const Call& call, std:
       continue;
     }
     const Expr& expr = (*signature.ast)[arg.param->value];
-    // The default of an optimizer may contain names that only its own file knows, so its value is shown instead of its
-    // text.
+    // The default of an optimizer may contain names that are declared only in its own file, so its value is shown
+    // instead of its text.
     const bool is_plain = expr.kind == ExprKind::kNumber || expr.kind == ExprKind::kBool;
     const bool is_value = signature.is_optimizer && !is_plain;
     const std::string_view text = is_value ? std::string_view() : sources_.text(expr.span);
@@ -160,7 +160,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
 }
 
 void Evaluator::bind_param(const Param& param, Datum value, Scope& env) {
-  if (env.file != nullptr) {  // false for operators
+  if (env.file != nullptr) {  // operators have no file
     note(param.name.span, value);
   }
   env.locals[param.name.text] = {.value = std::move(value), .span = param.name.span, .used = true};

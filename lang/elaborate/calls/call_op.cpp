@@ -31,7 +31,7 @@ std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, con
   std::vector<NamedValue> given;
   for (const Arg& arg : call.args) {
     const Expr& value = (*call.ast)[arg.value];
-    // `bias=b` gives a tensor, whereas `bias=true` asks for one.
+    // `bias=b` gives a tensor, whereas `bias=true` requests a parameter.
     const bool known = !arg.name || std::ranges::any_of(signature.params, [&](const Param& param) {
       return param.name.text == arg.name.text && param.type.name.text != "bool";
     });

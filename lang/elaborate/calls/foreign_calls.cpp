@@ -81,10 +81,10 @@ Fix Evaluator::in_our_words(const OpDef& op, const Call& call, std::string title
   const auto constants = std::ranges::count_if(params, [](const Param& param) { return !takes_tensor(param); });
   const std::string_view written = sources_.text(call.name_span);
   const std::string_view implied = implied_argument(op, written.substr(written.rfind('.') + 1));
-  bool clear = true;  // every argument has a meaning here
+  bool clear = true;  // whether every argument has a meaning in this language
   bool skips = begins_with_size(op, call, bound);
   std::vector<std::string> list;
-  std::map<std::string_view, std::string_view> values;  // key: parameter
+  std::map<std::string_view, std::string_view> values;  // the text of each argument; key: parameter
   size_t place = flowing_values(call);
   for (const Arg& arg : call.args) {
     const std::string_view value = sources_.text((*call.ast)[arg.value].span);

@@ -124,7 +124,7 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   }
   constants_[decl.decl] = {Datum(), false};
   Scope scope{.file = decl.file};
-  const BuildsScalars none(scalars_, nullptr);  // the value of a constant does not depend on who uses it first
+  const BuildsScalars none(scalars_, nullptr);  // a constant has one value for all its uses
   Datum value = eval(decl.file->ast, decl.decl->value, scope);
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",

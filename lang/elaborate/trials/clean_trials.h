@@ -21,7 +21,7 @@ class CleanTrials {
     int64_t all = 0;      // evaluation steps of all trials of the declaration
   };
 
-  // Null if no such trials are known.
+  // The steps of the stored trials with this key; null if no such trials are stored.
   const Steps* find(const Key& key) const {
     const auto at = known_.find(key);
     return at == known_.end() ? nullptr : &at->second;

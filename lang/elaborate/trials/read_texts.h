@@ -33,7 +33,7 @@ class ReadTexts {
   const SourceMap& sources_;
   const SourceFile& file_;
   std::string imports_;           // imported files, and names that were not found
-  std::vector<uint32_t> faults_;  // starts of the faults in the file
+  std::vector<uint32_t> faults_;  // byte offsets at which the faults in the file start
   std::map<const Decl*, std::vector<const Decl*>> named_;
 };
 

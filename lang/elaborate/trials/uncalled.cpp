@@ -111,7 +111,7 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
 // Whether the body of a declaration computes with single elements of tensors.
 bool is_scalar(const Decl& decl) { return decl.kind == DeclKind::kPointwise || decl.kind == DeclKind::kOptimizer; }
 
-// A fault, and the number of trials that had it.
+// A fault, and the number of trials in which it occurred.
 struct Suspicion {
   Diagnostic fault;
   int trials = 0;
@@ -234,7 +234,7 @@ class Suspicions {
   CleanTrials::Steps steps_;
   bool clean_ = true;
   int fair_ = 0;           // trials that neither an assertion nor a bound has ended
-  std::string arguments_;  // arguments of the first such trial
+  std::string arguments_;  // arguments of the first trial that is counted in `fair_`
 };
 
 }  // namespace
@@ -311,7 +311,7 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
   const auto count = std::max<int64_t>(1, static_cast<int64_t>(waiting.size()));
   options.max_steps = std::clamp<int64_t>(budget / count, 200, kMostSteps);
   options.max_nodes = std::min(options.max_nodes, kMostNodes);
-  options.facts = nullptr;  // made-up arguments say nothing about the text
+  options.facts = nullptr;  // types of made-up arguments are not facts of the text
   CleanTrials* const known = options.clean_trials;
   std::optional<ReadTexts> texts;
   if (known != nullptr && !waiting.empty()) {

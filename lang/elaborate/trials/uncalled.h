@@ -9,13 +9,13 @@ namespace xrun::lang {
 
 // Values for the dimensions and constants that a declaration leaves open.
 struct Trial {
-  int64_t first_dim = 1;  // the first dimension variable
+  int64_t first_dim = 1;  // value of the first dimension variable
   int64_t step = 0;       // difference to the next dimension variable; 0: all are equal
   int open_dims = 0;      // number of dimensions that `...` stands for
   int64_t whole = 1;
   double real = 1;
   bool flag = false;
-  bool spread = false;  // numbers differ from parameter to parameter
+  bool spread = false;  // each constant parameter gets another number
 };
 
 // Tries the blocks, functions and models of `file` that `evaluator` has not expanded, and reports faults in their
