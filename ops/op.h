@@ -30,7 +30,7 @@ struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;
   Attrs attrs;
-  int64_t rows = 0;  // row block, g
+  int64_t rows = 0;  // rows of a row block, g
   bool training = true;
   bool deterministic = false;
   Isa isa = Isa::kAvx2;  // the best instruction set that the kernel may use

@@ -38,7 +38,7 @@ struct Windows {
 
   int64_t height = 1, width = 1;  // size of the grid
   int64_t rows = 1, columns = 1;  // size of a window
-  int64_t down = 0, right = 0;    // offsets of the shift
+  int64_t down = 0, right = 0;    // distances of the cyclic shift, in cells
 
  private:
   struct Cell {

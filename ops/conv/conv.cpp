@@ -237,8 +237,8 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
   return dnn::overruns_workspace(shape) ? make_strided_gradient(spec, shape, make_dw_for) : make_dw_for(spec, shape);
 }
 
-// Whether the leading numbers are (channels, width, k) and not (width, k, stride), since numbers[1] is then too large
-// for a window.
+// Whether the leading numbers mean (channels, width, k) and not (width, k, stride), because numbers[1] would be too
+// large for the size of a window.
 bool begins_with_channels(const TensorType& x, std::span<const int64_t> numbers) {
   return numbers.size() > 2 && numbers[0] == x.dims[1] && numbers[2] < numbers[1] &&
          ((numbers[1] >= 6 && numbers[1] % 2 == 0) || numbers[1] > 16);

@@ -31,8 +31,8 @@ class Letters {
   int64_t count(const std::string& group) const {
     return std::accumulate(group.begin(), group.end(), int64_t{1}, [&](int64_t n, char c) { return n * size(c); });
   }
-  // Returns the step of the last letter of a group if the letters of the group form one run in memory, the last one
-  // innermost.
+  // If the dimensions of a group of letters can be merged into one dimension with a constant step, the last letter
+  // innermost, returns this step.
   std::optional<int64_t> step(const std::string& group) const {
     int64_t step = 0;
     int64_t n = 1;

@@ -203,7 +203,7 @@ class WeightGradient final : public Kernel {
   int64_t dy_;
   int64_t each_;  // elements of the weight for each output
   GradientCall whole_;
-  std::optional<GradientCall> slice_;  // absent if parts could differ from the whole call
+  std::optional<GradientCall> slice_;  // absent if the bits of parts could differ from those of the whole call
 };
 
 // Returns the number of outputs in a slice if the weight can be divided into four or two equal slices. Returns 0 if a
@@ -242,7 +242,7 @@ int64_t rows_of_call(const KernelSpec& spec) {
   if (gradient && !widens(spec)) {
     return spec.rows;
   }
-  Bytes row = 0;  // activations of one row, in f32
+  Bytes row = 0;  // size of the activations of one row, in f32
   Bytes weight = 0;
   for (const auto* list : {&spec.inputs, &spec.outputs}) {
     for (const TensorType& type : *list) {

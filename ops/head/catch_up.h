@@ -31,7 +31,7 @@ class IdleSteps {
   // Whether a row that was last updated in step `last` has missed steps. A row without any update (-1) has a velocity
   // of zero and misses no step.
   bool missed(int32_t last) const { return last >= 0 && last < step() - 1; }
-  // S and mu^n. REQUIRES: missed(last).
+  // Return S and mu^n for a row that was last updated in step `last`. REQUIRES: missed(last).
   double shift(int32_t last) const { return sums_[static_cast<size_t>(last)]; }
   double decay(int32_t last) const {
     const auto idle = static_cast<size_t>(step() - 1 - last);
@@ -43,7 +43,7 @@ class IdleSteps {
   // at the same k.
   std::vector<double> powers_;
   double factor_;             // factor for the shifts: 1, or mu in Nesterov's form
-  std::vector<double> sums_;  // index: `last`
+  std::vector<double> sums_;  // sums_[last] is S for rows that were last updated in step `last`
 };
 
 // These functions apply the missed steps to one row of a shard; `weight`, `bias` and `velocity` hold its stored values.

@@ -64,7 +64,7 @@ class HeadPasses {
   const HeadShape& shape() const { return shape_; }
 
  private:
-  struct Sweep;  // says how a backward sweep uses the gradient of a tile
+  struct Sweep;  // parameters and results of a backward sweep
   void sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
              Workers& workers) const;
 

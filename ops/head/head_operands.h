@@ -21,7 +21,7 @@ struct RowSoftmax {
 // within a block.
 struct ActiveClasses {
   const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
-  const int32_t* classes = nullptr;  // [offsets[blocks]]: the class of the head with each number
+  const int32_t* classes = nullptr;  // [offsets[blocks]]: index in the head of each active class of the shard
   int64_t all = 0;                   // active classes of the whole head
   int64_t near = 0;                  // active classes that come from the targets' lists of neighbours
   // [offsets[blocks]]: added to the scaled logits of a class, except in rows whose target it is; null: nothing is

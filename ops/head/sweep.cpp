@@ -1,4 +1,4 @@
-// The backward sweep over the class blocks of a shard. For each tile of classes and each run of rows it
+// The backward sweep over the class blocks of a shard. For each tile of classes and each range of rows it
 // 1. computes the logits again, or copies those that the forward pass kept,
 // 2. replaces them by the gradient of the logits,
 // 3. adds the products with the class weights to dX and those with the features to dW.
@@ -123,7 +123,7 @@ void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const Clas
   }
 }
 
-// Completes the gradients of a tile's classes, adds their squares, stores or applies them, as the sweep asks.
+// Completes the gradients of a tile's classes. According to `sweep`, adds up their squares, stores or applies them.
 //   block  the number of the class block, counted from the first block of the shard
 template <class Sweep>
 void finish_weights(const HeadWork& pass, const ClassRows& class_rows, Isa isa, const Sweep& what,

@@ -65,11 +65,11 @@ class TreeFold {
   Bytes bytes_;
   int64_t end_;
   std::mutex mutex_;  // guards all members below
-  Waiting* waiting_;  // index: block of the shard; the waiting result that begins there
+  Waiting* waiting_;  // for each block of the shard: the waiting result that begins with this block
   std::byte** free_;  // free buffers
   int64_t free_count_ = 0;
   int64_t next_;
-  const BlockRange* subtree_;  // the one that contains block `next_`
+  const BlockRange* subtree_;  // the subtree that contains block `next_`
 };
 
 }  // namespace xrun::ops

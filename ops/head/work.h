@@ -1,5 +1,5 @@
 // Parts that all passes over a shard share: the layout of working memory, and tiles of logits. A pass processes class
-// blocks in parallel. Within a block it goes through tiles of classes, and within a tile through runs of rows.
+// blocks in parallel. Within a block it goes through tiles of classes, and within a tile through ranges of rows.
 #pragma once
 
 #include <algorithm>

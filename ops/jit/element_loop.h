@@ -38,7 +38,7 @@ class ElementLoop {
   // Computes `n` elements. An output may be the same memory as an input if both begin with the same element. Several
   // threads may call it at once, each with its own scratch.
   void run(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const;
-  // Must be called after the last run of a thread, so that other threads see results that were stored past the caches.
+  // Must be called after a thread's last call of `run`, so that other threads see results stored past the caches.
   void finish() const;
 
  private:

@@ -51,7 +51,7 @@ class KnnBlockSearch {
   float* left_;        // packed rows that are being compared
   float* tile_;
   int32_t* hits_;
-  int32_t* own_;  // [kKnnSearchRows]
+  int32_t* own_;  // [kKnnSearchRows]: the class that is left out of the row's list; -1: no class
   KnnCandidates lists_;
 };
 

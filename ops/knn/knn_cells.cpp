@@ -2,7 +2,7 @@
 // 1. k-means over a sample of the classes finds the centres of the cells.
 // 2. Each class finds its nearest cells.
 // 3. The classes are packed in the order of their cells.
-// 4. Runs of 1,024 consecutive classes in this order are compared with their nearest cells, cell by cell.
+// 4. Blocks of 1,024 consecutive classes in this order are compared with their nearest cells, cell by cell.
 // In each step workers process different blocks of classes, and all sums add classes in ascending order, so the result
 // does not depend on the workers. If there are several shares, steps 1, 2 and 4 are divided by blocks, and every share
 // computes all the rest. Blocks of lists are in the order of cells and are gathered in this order.

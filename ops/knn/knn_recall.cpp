@@ -78,7 +78,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
     }
   });
 
-  int32_t* const found = part(int32_t{}, 0, at.all);  // index: row; the memory is no longer needed for the search
+  int32_t* const found = part(int32_t{}, 0, at.all);  // [rows]; reuses memory that the search no longer needs
   for (int64_t i = 0; i < own.size(); ++i) {
     auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
     uint64_t* end = best;

@@ -97,7 +97,7 @@ class BatchNormBase : public Kernel {
   int64_t rows_;
   float eps_;
   Behind behind_;
-  std::optional<NormFunction> function_;  // `then`
+  std::optional<NormFunction> function_;  // the function of the attribute `then`
 };
 
 template <template <typename> class K, NormFunction::Way kWay, bool kPrelu = false>

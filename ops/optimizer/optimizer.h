@@ -37,7 +37,7 @@ struct OptimizerForm {
   double eps = 1e-8;
   double weight_decay = 0;
   int states = 0;
-  double ema = 0;  // share of the running mean kept per step; 0: no mean. Its array follows the states
+  double ema = 0;  // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
   std::shared_ptr<const OwnUpdate> own;  // the rule of kOwn
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
@@ -60,7 +60,7 @@ struct UpdateScalars {
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
   float grad_scale = 1;  // clipping by norm: factor on each gradient, applied first
-  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: bound, applied after it
+  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: bound, applied after grad_scale
   std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, computed with norms of 0
 };
 

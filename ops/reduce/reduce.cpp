@@ -108,7 +108,7 @@ Result<TensorType> reduced_type(std::string_view op, std::span<const TensorType>
   return attrs.has("of") ? broadcast(op, inputs) : Result<TensorType>(inputs[0]);
 }
 
-// The least number of elements in a run of a function; shorter runs cost more than they save.
+// The least number of contiguous elements for which a function is computed at once; shorter runs are too slow.
 constexpr int64_t kShortest = 64;
 
 bool takes_function(const TensorType& x, const Attrs& attrs) {

@@ -26,7 +26,7 @@ struct HeadSweep {
   double classes = 0;  // number of classes in the sweep
   double blocks = 0;   // number of their class blocks
   double dim = 0;
-  double macs = kHeadForwardMacs;  // per row, class and dim
+  double macs = kHeadForwardMacs;  // multiply-adds per row, class and dim
   bool bf16 = false;               // products in bf16
   bool apart = false;              // class rows of the sweep are not neighbours in memory
   bool updates = false;            // writes class rows and `states` states of the optimizer

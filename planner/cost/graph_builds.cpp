@@ -7,10 +7,10 @@
 namespace xrun::planner {
 namespace {
 
-// The fraction of a period that a build may take when a longer period is proposed.
+// The fraction of a period that a build of a graph may take when a longer period is proposed.
 constexpr double kLittle = 0.1;
 
-// Total steps of the run; 0: unknown.
+// Returns the number of steps of the training run; 0 if it is unknown.
 double steps_of(const Plan& plan, const TrainSpec& train) {
   const bool known = plan.samples > 0 || train.duration.unit != TrainSpan::kEpochs;
   return known ? std::ceil(train.duration.steps(plan.samples, train.batch)) : 0;

@@ -78,7 +78,7 @@ Seconds exposed(std::vector<InstructionTime> comm, const std::vector<Instruction
   std::sort(comm.begin(), comm.end(),
             [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
   Seconds sum = 0;
-  Seconds covered = 0;  // time up to which exchanges have been counted
+  Seconds covered = 0;  // end of the time in which exchanges have been counted
   for (InstructionTime one : comm) {
     one.start = std::max(one.start, covered);
     one.end = std::max(one.end, one.start);
@@ -254,7 +254,7 @@ class ProgramRun {
 
   const Program& program_;
   int cores_;
-  std::map<int, LinkLoad> loads_;  // key: group
+  std::map<int, LinkLoad> loads_;  // key: group of the members of an exchange
   std::vector<Link> links_;        // index: node
   double rate_ = 0;
   std::vector<Waiting> waiting_;  // index: instruction

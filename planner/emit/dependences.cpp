@@ -274,7 +274,7 @@ class Deriver {
   std::vector<Known> known_;                   // index: instruction; only exchanges
   std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that wrote parts of it
   std::vector<std::vector<int32_t>> readers_;  // index: buffer; readers since the last write
-  std::vector<bool> seen_;                     // index: buffer
+  std::vector<bool> seen_;                     // index: buffer; whether an instruction has used it
   std::vector<DeviceState> devices_;
   std::vector<std::vector<Range>> ranges_;  // index: instruction; only exchanges
 };

@@ -68,9 +68,9 @@ void Emitter::emit_stage_update(const Stage& stage, int replica) {
   add(std::move(update));
 }
 
-// Adds the operands with which an update changes a weight.
+// Adds the operands with which an update changes a weight. For a compressed gradient, the update adds up the (index,
+// value) pairs of all senders and uses partial 0 of the gradient as working memory, so it writes this partial.
 void Emitter::add_weight_update(ParamId param, int device, Instruction& update) {
-  // The pairs of a compressed gradient are summed in its first partial.
   const bool compressed = is_compressed(param);
   update.operands.push_back(
       gradient_operand(Role::kGradient, compressed ? Access::kWrite : Access::kRead, param, device));

@@ -118,7 +118,7 @@ class Emitter {
   HeadGradientRows dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
 
   // emit_update.cpp
-  using NormOperands = std::map<int, std::vector<Operand>>;  // key: device; sums of squares that only it computes
+  using NormOperands = std::map<int, std::vector<Operand>>;  // key: device; sums of squares that only this device has
   void emit_update();
   void emit_stage_update(const Stage& stage, int replica);
   void add_weight_update(ParamId param, int device, Instruction& update);
@@ -188,7 +188,7 @@ class Emitter {
   CompressionOwners owners_;
 
   std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
-  std::map<ValueId, BufferId> inputs_;                                  // position 0 of the ring
+  std::map<ValueId, BufferId> inputs_;                                  // position 0 of the loader's ring
   std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
   std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // (parameter, device): a buffer per state
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)

@@ -38,7 +38,7 @@ struct Packing {
   Bytes live_max = 0;  // largest sum of the ranges alive at one time: a lower bound of `bytes` for any packing
 };
 
-// A packing is good enough if its size is at most this multiple of live_max; 1.02 is promised.
+// A packing is good enough if its size is at most this multiple of live_max; the documentation promises 1.02.
 inline constexpr double kGoodEnough = 1.01;
 
 // Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes

@@ -123,7 +123,7 @@ class Packer {
     placed_.insert(where, {offset, offset + size, range.first, range.last});
   }
 
-  // A placed range. These are contiguous in memory, which makes the search for a gap fast.
+  // A placed range. Placed ranges are contiguous in memory, which makes the search for a gap fast.
   struct Placed {
     Bytes begin;
     Bytes end;

@@ -77,7 +77,7 @@ class Tracer {
       }
     }
     // The gradient of a feature is delivered to the stage that made the feature, as if its backward pass had made it:
-    // skips may carry it unchanged to earlier stages.
+    // skip connections may carry it unchanged to earlier stages.
     for (const HeadPlan& head : decision_.heads) {
       const int maker = flow_.maker[static_cast<size_t>(head.feature.index)];
       if (head.feature_grad.valid() && maker >= 0) {
@@ -99,7 +99,7 @@ class Tracer {
   }
 
  private:
-  // Notes that a value goes from stage `from` to stage `to`, whose forward or backward pass reads it.
+  // Records that a value goes from stage `from` to stage `to`, whose forward or backward pass reads it.
   void add_crossing(int from, int to, ValueId value, bool forward) {
     const bool made_backward = made_in_backward_[static_cast<size_t>(value.index)];
     Crossing& crossing = crossings_[{from, to, value.index}];

@@ -24,7 +24,7 @@ struct Crossing {
 // buffer, because it is saved for B, sent, gathered for a head, a result or a statistic; otherwise it is in
 // `forward_locals`. All lists are in node order, without repetition.
 struct StageFlow {
-  std::vector<ValueId> inputs_forward;  // fed by data
+  std::vector<ValueId> inputs_forward;  // inputs of F, fed by data
   std::vector<ValueId> inputs_backward;
   std::vector<ValueId> kept;            // made in F, in a buffer
   std::vector<ValueId> saved;           // made in F, read in B
@@ -41,7 +41,7 @@ struct StageFlow {
 struct ValueFlow {
   std::vector<StageFlow> stages;
   std::vector<Crossing> crossings;  // sorted by producer, then receiver
-  std::vector<int> maker;           // stage of each value's producer; -1: none, or a head pass
+  std::vector<int> maker;           // stage of each value's producer; -1: no producer, or a head pass
 };
 
 // Finds the values of each stage of `decision`. `results` are the values that are read after the step. Errors: kContent

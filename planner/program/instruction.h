@@ -41,12 +41,12 @@ enum class Kind : uint8_t {
   // Exchanges. An exchange has one instruction for each member; they have the same `group`.
   kSend,
   kRecv,
-  // Each member receives the blocks of all other members. It gathers one of: features or labels of a head pass, for one
-  // micro-batch of every replica (a pass with h = batch needs M / R such gathers); statistics of heads, norms, slices
-  // of
-  // summed gradients or pairs of compressed gradients, in place; batch statistics; gradients of a tied weight, among
-  // the
-  // stages that read it.
+  // Each member receives the blocks of all other members. The blocks are one of:
+  // features or labels of a head pass, for one micro-batch of every replica (a
+  // pass with h = batch needs M / R such gathers); statistics of heads, norms,
+  // slices of summed gradients or pairs of compressed gradients, in place; batch
+  // statistics; gradients of a tied weight, exchanged among the stages that read
+  // this weight.
   kAllGather,
   // Sends terms to the device that sums them: dX partials to kReduceDx or, if `shard` >= 0, to kSumDx; slices of
   // gradients to kSumReplicas.
@@ -81,7 +81,7 @@ struct Instruction {
   int device = 0;
   Stream stream = Stream::kCompute;
   int stage = -1;
-  int replica = 0;            // -1: it belongs to no single replica
+  int replica = 0;            // -1: the instruction belongs to no single replica
   int micro_batch = -1;       // stage passes, sends and receives: counted globally, 0 .. micro_batches - 1
   int head = -1;              // head passes, their copies and exchanges: index in Program::heads
   int head_pass = -1;         // index of the head's pass; -1: all rows of the batch

@@ -17,7 +17,7 @@ struct Machine {
   int threads = 1;           // total of all devices; at least `devices`
   Bytes memory = 0;          // total that all devices of all nodes may use, without the `reserve`
   Bytes node_memory = 0;     // the part of `memory` on the node that has least
-  int ranks = 1;             // processes, which have contiguous runs of devices (Program::rank_of)
+  int ranks = 1;             // processes, which have contiguous ranges of devices (Program::rank_of)
   // The node of each device, counted from 0; empty: there is one node.
   std::vector<int> device_nodes;
   NetworkSpec network;
@@ -34,14 +34,14 @@ struct MachineRequest {
   int devices = 0;              // 0: one per core or, with more than 1,024 cores, one per rank; at least one per rank
   int threads = 0;              // 0: one per core
   int ranks = 1;                // 1 if the cluster has several nodes: one process for each of them
-  std::vector<int> rank_nodes;  // node of each rank; empty: all on one
+  std::vector<int> rank_nodes;  // node of each rank; empty: all ranks are on one node
   Bytes node_memory = 0;        // memory of the smallest node; 0: all nodes have equal memory
   NetworkSpec network;          // the network between the nodes
 };
 
 // Returns the machine for a request. `cores` and `memory` are the detected totals over the nodes on which ranks have
 // been started. If the model text describes a cluster, its values are used in place of the detected ones, and its nodes
-// have contiguous runs of ranks.
+// have contiguous ranges of ranks.
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory);
 
 }  // namespace xrun::planner

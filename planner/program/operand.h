@@ -37,10 +37,10 @@ enum class Role : uint8_t {
   kSelection,  // the active classes of the shard; in kReduceStats: those of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
-  // The dX partials of shard `index`, one per subtree of its classes (graph/layouts/head_shape.h). In kReduceDx and
-  // kSumDx the
-  // operand is the rows of the instruction's micro-batch in the first partial; those of the next partials follow every
-  // `step` bytes. If several shards were summed before, `index` is the first of them.
+  // The dX partials of shard `index`, one per subtree of its classes (graph/layouts/head_shape.h). In
+  // kReduceDx and kSumDx the operand is the rows of the instruction's micro-batch in the first partial; the
+  // rows in each next partial follow `step` bytes later. If several shards were summed before, `index` is the
+  // first of them.
   kDx,
   kLoss,         // loss of each row
   kHits,         // hits of each row, for metric `node`
@@ -61,11 +61,11 @@ enum class Role : uint8_t {
   // equal size; `index` is the other device. A member may send to itself.
   kSent,
   kReceived,
-  // Sums over replicas. kSum is the replica's own slice of the gradient of `param`, summed in place; kTerm is that
-  // slice
-  // from replica `index`. In kSumTied, kSum is the gradient of the stage's copy of a tied weight, and kTerm the
-  // gradient of
-  // another reader; `index` counts the readers.
+  // Sums over replicas. kSum is the replica's own slice of the gradient
+  // of `param`, summed in place; kTerm is that slice from replica
+  // `index`. In kSumTied, kSum is the gradient of the stage's copy of a
+  // tied weight, and kTerm the gradient of another reader; `index` counts
+  // the readers.
   kSum,
   kTerm,
   kFeatureGradient,  // the gradient of the features, which kReduceDx sums

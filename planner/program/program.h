@@ -2,9 +2,9 @@
 // the verifier, the simulator and the executor read the same value.
 //
 // Order. The list of instructions is a legal sequential order: an instruction depends only on earlier ones, and the
-// members of a group (a collective, or a send followed by its receive) are adjacent. A run may use any other order that
-// respects `deps` and `releases`, keeps the order within each (device, stream), and starts an exchange only when all
-// members of its group are there.
+// members of a group (a collective, or a send followed by its receive) are adjacent. The executor may use any other
+// order that respects `deps` and `releases`, keeps the order within each (device, stream), and starts an exchange only
+// when all members of its group are ready.
 //
 // Exchanges. A member of an exchange is posted when the instructions before it in its stream permit it. It then
 // completes in two steps: it is received when all blocks that it receives are in their places, and it is released when
@@ -108,7 +108,7 @@ struct HeadPlan {
   int state_count = 2;    // optimizer states of each weight for which passes have memory
   double row_weight = 1;  // HeadShape::row_weight
   std::vector<HeadShard> shards;
-  bool frozen = false;  // gradients pass through it, but it is not updated (Parameter::frozen)
+  bool frozen = false;  // gradients pass through the head, but it is not updated (Parameter::frozen)
   bool mapped = false;  // RowPlace::kMapped: see is_mapped
 
   ClassBlocks blocks() const { return {.classes = classes, .size = class_block}; }
@@ -160,7 +160,7 @@ struct Program {
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
-  // The rank that has a device: ranks have contiguous runs of devices, as equal in length as possible.
+  // Returns the rank that has a device. Ranks have contiguous ranges of devices, as equal in length as possible.
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
   int senders() const { return replicas / sender_replicas; }  // senders of compressed gradients
