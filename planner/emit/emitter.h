@@ -225,7 +225,7 @@ class Emitter {
   std::vector<std::vector<size_t>> next_;                // [stage][replica]: index of the next action
   std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: whether the pass is emitted
   std::vector<std::vector<std::vector<bool>>> backward_;
-  std::vector<bool> heads_done_;  // index: pass
+  std::vector<bool> heads_done_;  // index: head pass; whether its instructions are emitted
   int next_head_ = 0;
   int groups_ = 0;
   std::vector<BlockLayout> forward_layouts_;  // index: stage

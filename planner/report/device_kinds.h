@@ -14,7 +14,7 @@ struct DeviceKind {
   DeviceSummary first;
   DeviceSummary last;
   int count = 1;
-  Bytes least = 0;  // smallest arena of all but the first one
+  Bytes least = 0;  // smallest arena of the devices other than `first`
   Bytes most = 0;
 
   std::string others() const;  // "+ 41 like it"

@@ -52,7 +52,7 @@ std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>&
   return std::nullopt;
 }
 
-// Sets the cause, and the number that it refers to.
+// Sets the cause of a reason, and the number to which the cause refers.
 void set_cause(Reason& reason, Cause cause, int64_t count = 0) {
   reason.cause = cause;
   reason.count = count;

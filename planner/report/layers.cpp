@@ -56,7 +56,7 @@ class LayerList {
   void add_stage(const Stage& stage) {
     double forward = 0;
     double backward = 0;
-    std::map<NodeId, double> back;  // key: forward node
+    std::map<NodeId, double> back;  // weights of backward nodes; key: their forward node
     std::map<NodeId, Bytes> saved = saved_by_node(program_, graph_, stage);
     for (const NodeId id : stage.forward) {
       forward += weight_of(graph_, id);

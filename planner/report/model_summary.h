@@ -8,7 +8,7 @@
 
 namespace xrun::planner {
 
-// A layer is a run of nodes whose paths share the first parts (layer_name); a head is also a layer.
+// A layer is a group of consecutive nodes whose paths share the first parts (layer_name); a head is also a layer.
 struct ModelLayer {
   std::string name;
   std::string output;  // dims of one sample, "64 x 28 x 28"

@@ -23,7 +23,7 @@ struct PlanPart {
   std::string name;
   std::string how;
   int64_t parameters = 0;
-  Bytes memory = 0;        // on the largest device or, if that device has nothing of the part, on the one with most
+  Bytes memory = 0;        // bytes on the largest device or, if the part is elsewhere, on the device with most of it
   bool elsewhere = false;  // whether the largest device has nothing of the part
   Seconds time = 0;        // on the busiest device; for the part "waiting", the rest of the step
 };
@@ -49,7 +49,7 @@ struct LayerSummary {
   Flops forward_flops = 0;  // per sample
   Seconds forward = 0;      // per micro-batch: its share of the stage's time by arithmetic and memory traffic
   Seconds backward = 0;
-  Bytes saved = 0;  // for the backward pass, per micro-batch; a value of another stage counts for its first reader
+  Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader
 };
 // The dimensions of one sample, "64 x 28 x 28".
 std::string dims_text(const TensorType& type);

@@ -15,7 +15,7 @@ struct Chain {
   std::vector<std::vector<NodeId>> backward;  // index: position; its backward nodes, in order
   std::vector<int> position;                  // index: NodeId; a backward node has its forward node's; heads have -1
 
-  // Per row block and worker.
+  // Times per row block and worker.
   std::vector<Seconds> forward_time;
   std::vector<Seconds> backward_time;
   // Bytes per row block of the outputs of each node that backward nodes read.

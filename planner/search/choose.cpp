@@ -2,13 +2,13 @@
 // make. Therefore, after the first candidate of a kind does not fit, the candidates of this kind that need the least
 // memory (the leanest) are tried next, with recomputation of everything:
 //   - For each pipeline, this is the candidate with the most micro-batches. Under 1F1B, a stage holds one micro-batch
-//   for
-//     itself and one for each later stage, and a head pass has the rows of one micro-batch per replica, so both need
-//     less memory if micro-batches are smaller. A GPipe stage holds all micro-batches, and only the values in transit
-//     shrink.
-//   - Both pipelines are tried, since a head with several passes keeps features for the sweep at the end of the step,
-//   and
-//     a head with one pass does not.
+//     for itself and one for each later stage, and a head pass has the rows of one micro-batch per replica. So both
+//     need less memory if micro-batches are smaller.
+//     Under GPipe, a stage holds all micro-batches, so smaller micro-batches reduce only the values in transit between
+//     stages.
+//   - Both pipelines are tried.
+//     A head with several passes keeps features for the sweep at the end of the step, but a head with one pass does
+//     not.
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
 // memory of workers), no candidate of the kind fits. Otherwise a few of the fastest candidates of the kind are tried.
 // In the same way, the kinds that are leanest by the estimate of the partition are tried once: if none of them comes

@@ -224,7 +224,7 @@ class Partitioner {
 
   // Whether there are cuts with no stage above `limit`.
   bool possible(Seconds limit) const {
-    std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // ways to each position
+    std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // [i]: number of ways in which stages can end before layer i
     now[0] = 1;
     for (int s = 0; s < request_.stages; ++s) {
       std::vector<int> changes(now.size(), 0);  // changes in the number of stages that may end at a position

@@ -10,7 +10,7 @@
 namespace xrun::planner {
 
 struct PartitionLayer {
-  Seconds forward = 0;  // one micro-batch
+  Seconds forward = 0;  // time for one micro-batch
   Seconds backward = 0;
   Bytes resident = 0;   // weights with all their states
   Bytes saved = 0;      // kept for the backward pass of one micro-batch unless the layer runs again

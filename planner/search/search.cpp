@@ -125,7 +125,7 @@ struct StepTimes {
   ScheduleTimes schedule;
   Seconds work = 0;
   Seconds heads = 0;
-  Seconds after = 0;  // updates
+  Seconds after = 0;  // time of the updates
   Seconds collectives = 0;
 };
 

@@ -44,8 +44,8 @@ const ShardHint* find_granularity(const ScheduleSpec& schedule);
 
 // Checks each hint by itself (hint_checks.cpp). Errors: those of legal_settings except XG0606.
 Status check_hints(const Module& module, const Chain& chain, const Machine& machine, bool deterministic);
-// Returns the error if no setting meets all hints together. `early_backward`: one would, but its backward passes would
-// begin before a head pass for the whole step.
+// Returns the error if no setting meets all hints together. `early_backward`: a setting was left out only because its
+// backward passes would begin before the single head pass of the step.
 Error no_setting(const Module& module, const Machine& machine, bool early_backward);
 
 // Returns all legal settings in a fixed order, without duplicates. Errors are kContent with the place of the hint:

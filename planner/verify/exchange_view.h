@@ -115,7 +115,7 @@ class ExchangeView : protected OperandView {
            !devices_of_stage().contains(one_->operands[0].index);
   }
 
-  std::map<int, int> stage_of_;  // key: group
+  std::map<int, int> stage_of_;  // key: group; the stage of the first instruction of the group
 };
 
 }  // namespace xrun::planner

@@ -68,7 +68,7 @@ class UpdateOperands : OperandView {
   std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights with all other readers' gradients
   std::map<int, std::vector<const Buffer*>> prepared_;        // key: replica; in the order of their nodes
   std::map<std::pair<int, int>, std::set<int>> done_;         // key: (stage, replica); ranks of the finished operations
-  std::set<ParamId> left_;                                    // gradients that the instruction has not named yet
+  std::set<ParamId> left_;                                    // gradients that no operand of the instruction has yet
 };
 
 }  // namespace xrun::planner

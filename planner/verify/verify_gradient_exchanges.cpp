@@ -79,9 +79,9 @@ class GradientExchanges : ExchangeView {
     return check_slices(sums_.rounds());
   }
 
-  // Checks the slices of an exchange. They belong to a run of consecutive weights, which is equal for all members. In
-  // each round, the exchanges of a stage together have all weights, one run after the other; so do the exchanges of the
-  // sums after the last round.
+  // Checks the slices of an exchange. They belong to a range of consecutive weights, which is equal for all members. In
+  // each round, the exchanges of a stage together have all weights, one range after the other; so do the exchanges of
+  // the sums after the last round.
   Status check_slices(int round) {
     const std::vector<ParamId>& all = exchanged(one_->stage, round);
     size_t& next = sliced_[{one_->stage, one_->replica, round}];
@@ -244,7 +244,7 @@ class GradientExchanges : ExchangeView {
   std::vector<std::vector<ParamId>> whole_;       // index: stage; weights whose gradients are sent whole
   std::vector<std::vector<ParamId>> compressed_;  // index: stage; weights whose gradients are compressed
   // The progress of slices. `sliced_` has the number of weights exchanged so far; key: (stage, replica, round). `runs_`
-  // has the run of weights of each group.
+  // has the range of weights of each group.
   std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;
   std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients it exchanges

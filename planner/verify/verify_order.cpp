@@ -88,12 +88,12 @@ class Order {
   // A range of bytes that exchanges have accessed since a computation wrote the buffer.
   struct Piece {
     Bytes end = 0;
-    int32_t write = -1;          // the last exchange that wrote it, if any
-    std::vector<int32_t> reads;  // reads since then
+    int32_t write = -1;          // the last exchange that wrote the range, or -1
+    std::vector<int32_t> reads;  // exchanges that have read the range since then
   };
   struct Accesses {
-    int32_t write = -1;  // the last computation that wrote the buffer
-    int32_t read = -1;   // the last one that read it
+    int32_t write = -1;  // the last computation that wrote the buffer, or -1
+    int32_t read = -1;   // the last computation that read the buffer, or -1
     std::map<Bytes, Piece> pieces;
     // Exchanges that have not been compared with a computation yet.
     std::vector<int32_t> new_writes;

@@ -35,7 +35,7 @@ class ParamBuffers {
  public:
   explicit ParamBuffers(const Program& program);
 
-  // Null if it does not exist.
+  // Returns the buffer; null if it does not exist.
   const Buffer* find(ParamId param, Purpose purpose, int replica, int device, int state = -1) const;
   // Returns the parameter whose weight buffer a device uses for `param`. It is `param` itself unless the weight is
   // tied; then it is the first reader of the weight on the device.

@@ -253,9 +253,9 @@ class Passes {
   // the class rows are updated once.
   Status check_head_passes() const {
     HeadPasses seen;
-    std::map<std::pair<int, int>, int> last;     // (device, head): j
-    std::map<std::pair<int, int>, int> changed;  // (head, shard)
-    std::set<std::pair<int, int>> selected;      // (head, shard)
+    std::map<std::pair<int, int>, int> last;     // (device, head): index j of the last pass
+    std::map<std::pair<int, int>, int> changed;  // (head, shard): number of updates
+    std::set<std::pair<int, int>> selected;      // (head, shard): selections so far
     for (const Instruction& one : program_.instructions) {
       if (one.kind == Kind::kHeadSelect) {
         XRUN_TRY(check_selection(one, selected));

@@ -65,7 +65,7 @@ bool UpdateOperands::is_summed() {
                          gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);
 }
 
-// Notes that an exchange has delivered the terms of a round. A replica exchanges the terms of each round once, after
+// Records that an exchange has delivered the terms of a round. A replica exchanges the terms of each round once, after
 // it has summed those of the previous round, since it sends the result.
 Status UpdateOperands::note_terms() {
   if (!on_its_device()) {
@@ -98,8 +98,8 @@ Status UpdateOperands::note_terms() {
   return {};
 }
 
-// Notes what an all-gather has delivered: pairs or summed slices of other replicas, or gradients of a tied weight
-// from other stages.
+// Records the data that an all-gather has delivered: pairs or summed slices of other replicas, or gradients of a tied
+// weight from other stages.
 Status UpdateOperands::note_gather() {
   const Buffer& first = program_.buffer(one_->operands[0].buffer);
   const std::pair place{one_->stage, one_->replica};
