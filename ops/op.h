@@ -42,9 +42,9 @@ inline constexpr int kAllPhases = -1;
 
 // One call of a kernel, on one row block.
 struct KernelCall {
-  std::span<const TensorView> inputs;   // in prepared form if prepared_bytes(i) > 0
+  std::span<const TensorView> inputs;   // a weight is in prepared form if prepared_bytes(i) > 0
   std::span<const TensorView> outputs;  // for a kReduces operator: the accumulator, to which the call adds
-  std::byte* scratch = nullptr;         // scratch_bytes(), aligned to 64
+  std::byte* scratch = nullptr;         // working memory of scratch_bytes(), aligned to 64
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_row = 0;  // position of the block's first row in the global batch

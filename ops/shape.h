@@ -34,7 +34,7 @@ Status expect_range(std::string_view op, std::string_view argument, int64_t valu
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
 // The result of an operator with one output, which is like `x` but has these dimensions.
 inline OpShape shape_as(const TensorType& x, std::vector<int64_t> dims) { return {{with_dims(x, std::move(dims))}}; }
-TensorType weight_type(std::vector<int64_t> dims);                             // f32
+TensorType weight_type(std::vector<int64_t> dims);                             // the type of an f32 parameter
 ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; initial values of 0
 
 // Initial values of parameters.

@@ -36,8 +36,8 @@ struct Windows {
     return (down > 0 && cell.row >= height - down ? 1 : 0) + (right > 0 && cell.column >= width - right ? 2 : 0);
   }
 
-  int64_t height = 1, width = 1;  // size of the grid
-  int64_t rows = 1, columns = 1;  // size of a window
+  int64_t height = 1, width = 1;  // size of the grid, in cells
+  int64_t rows = 1, columns = 1;  // size of a window, in cells
   int64_t down = 0, right = 0;    // distances of the cyclic shift, in cells
 
  private:

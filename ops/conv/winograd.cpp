@@ -36,7 +36,7 @@ struct Tiling {
   int64_t width = 0;
   int64_t down = 0;  // tiles along the height of an image
   int64_t across = 0;
-  int64_t count = 0;  // tiles of all images
+  int64_t count = 0;  // number of tiles of all images
   int64_t slots = 0;  // largest number of tiles in a strip
 };
 

@@ -11,9 +11,9 @@
 
 namespace xrun::ops::winograd {
 
-inline constexpr int kTile = 4;    // outputs along a side
-inline constexpr int kWindow = 3;  // weights along a side
-inline constexpr int kPatch = 6;   // inputs along a side
+inline constexpr int kTile = 4;    // outputs along a side of a tile
+inline constexpr int kWindow = 3;  // weights along a side of a window
+inline constexpr int kPatch = 6;   // inputs along a side of the patch that a tile reads
 inline constexpr int kPoints = kPatch * kPatch;
 
 #define XRUN_TILES [[gnu::always_inline, gnu::target(XRUN_AVX512)]] inline

@@ -57,7 +57,7 @@ class Letters {
 
 // An operand or the result as a batch of matrices: used in place, or packed in scratch.
 struct Matrices {
-  std::array<int64_t, 3> strides{};  // batch, row, column
+  std::array<int64_t, 3> strides{};  // strides of batch, rows and columns
   int64_t elements = 0;
   bool packed = true;
   bool sums = false;    // several elements in memory are added to one packed element
@@ -237,7 +237,7 @@ class Product final : public Kernel {
 
   Isa isa_;
   int64_t rows_;
-  int64_t a_row_, b_row_, y_row_;  // elements per sample
+  int64_t a_row_, b_row_, y_row_;  // number of elements of a, b and y per sample
   bool shared_;                    // all samples share one b, a parameter
   bool reduces_;                   // the result is the sum over the samples
   Matrices a_, b_, y_;

@@ -100,7 +100,7 @@ class ApplyWeight final : public Kernel {
   Isa isa_;
   bool widen_;
   int64_t calls_;
-  Bytes bytes_;  // bytes of an activation element
+  Bytes bytes_;  // size of an element of the activations
   bool bias_;
   int64_t in_;
   int64_t out_;
@@ -201,7 +201,7 @@ class WeightGradient final : public Kernel {
   Bytes bytes_;
   int64_t x_;
   int64_t dy_;
-  int64_t each_;  // elements of the weight for each output
+  int64_t each_;  // number of elements of the weight for each output
   GradientCall whole_;
   std::optional<GradientCall> slice_;  // absent if the bits of parts could differ from those of the whole call
 };

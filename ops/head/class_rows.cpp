@@ -11,10 +11,10 @@ namespace xrun::ops {
 namespace {
 
 // Kind of the value that is rounded. It is part of the key of the random numbers, so that these differ.
-enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // further states follow
+enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // the numbers of further states follow
 
 // The vectors with one element for each class that HeadSlice::class_vectors holds.
-enum Vector : int64_t { kInverse, kBias, kFirstBiasState };  // further states follow
+enum Vector : int64_t { kInverse, kBias, kFirstBiasState };  // the vectors of further states follow
 
 }  // namespace
 

@@ -76,14 +76,14 @@ class HeadPasses {
 
 // The hits of all rows, f32[h], that combine_stats computes for one metric.
 struct HeadHits {
-  int64_t k = 1;         // at most the shape's top_k
+  int64_t k = 1;         // number of best logits that count; at most the shape's top_k
   float* hit = nullptr;  // 1 if the label is among the k best logits (before the margin; ties to the lower class)
 };
 
 // The dX partials of a shard for some rows: the address in its first subtree, and the distance in bytes to the next
 // subtree.
 struct HeadDx {
-  const std::byte* data = nullptr;  // null: a shard without rows
+  const std::byte* data = nullptr;  // null for a shard without rows
   Bytes step = 0;
 };
 
@@ -121,7 +121,7 @@ class HeadJoin {
  private:
   // One step of a sum on a stack: pushes the subtree of a shard, or adds the two topmost results.
   struct Fold {
-    int shard = -1;  // -1: add
+    int shard = -1;  // the shard whose subtree is pushed; -1: add
     int64_t subtree = 0;
   };
   void sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,

@@ -104,7 +104,7 @@ void fill_block(const RandomStream& random, ClassRange block, std::span<const in
       *corrections++ = value;
     }
   };
-  size_t before = 0;  // chosen classes already written
+  size_t before = 0;  // number of chosen classes already written
   // Writes the class with rank `rank` among those that are not chosen, after the chosen classes below it.
   const auto take = [&](int64_t rank) {
     while (before < chosen.size() && chosen[before] - block.begin <= rank + static_cast<int64_t>(before)) {

@@ -207,7 +207,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         finish_weights(pass, class_rows, isa_, what, slice, classes, block - first_block);
       }
     });
-    if (dx != nullptr && first) {  // the block has no active classes
+    if (dx != nullptr && first) {  // the block has no active classes, so no tile has set dX
       std::fill_n(dx, layout_.rows_padded * layout_.dim_padded, 0.0F);
     }
     if (dx != nullptr) {

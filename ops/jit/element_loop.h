@@ -11,7 +11,7 @@
 
 namespace xrun::ops {
 
-inline constexpr size_t kMostOperands = 64;  // inputs and outputs of a loop together
+inline constexpr size_t kMostOperands = 64;  // maximum of inputs and outputs of a loop together
 
 // Size above which the results of a call are stored past the caches (LoopForm::streams). So large a result would leave
 // the caches before it is read again, and storing it past them avoids reading its cache lines first.
@@ -50,7 +50,7 @@ class ElementLoop {
   Interpreter interpreter_;
   bool in_place_ = false;  // whether no result is simply an input
   LoopCode code_ = nullptr;
-  LoopCode streaming_ = nullptr;  // the code with LoopForm::streams
+  LoopCode streaming_ = nullptr;  // the code that is compiled with LoopForm::streams
 };
 
 }  // namespace xrun::ops

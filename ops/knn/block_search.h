@@ -47,7 +47,7 @@ class KnnBlockSearch {
   const HeadKernels& kernels_;
   KnnScan scan_;
   int64_t dim_padded_;
-  float* directions_;  // [kKnnSearchRows][dim_padded]
+  float* directions_;  // [kKnnSearchRows][dim_padded]: directions of the rows
   float* left_;        // packed rows that are being compared
   float* tile_;
   int32_t* hits_;

@@ -220,7 +220,7 @@ void Build::search(int64_t block, int worker) const {
   // Pairs of a cell and a row of the block, sorted by cell. Pairs of a row with its own cell come first, since these
   // give the best limits.
   constexpr uint64_t kNotOwn = uint64_t{1} << 63;
-  constexpr int kCell = 16;  // the bits below hold the row
+  constexpr int kCell = 16;  // lowest bit of the cell; the bits below hold the row
   uint64_t* wanted = own<uint64_t>(worker, at_.wanted);
   uint64_t* end = wanted;
   for (int64_t i = 0; i < count; ++i) {

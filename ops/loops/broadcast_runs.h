@@ -28,7 +28,7 @@ class BroadcastRuns {
   // The operand's element for one element of the result.
   struct Place {
     std::array<int64_t, kMostDims> index{};
-    int64_t at = 0;  // offset in the operand
+    int64_t at = 0;  // offset of the element in the operand
   };
   Place place_of(int64_t element) const;
   // Divides the `n` elements of the result that start at `begin` into runs and calls body(at, done, run) for each.

@@ -48,7 +48,7 @@ class NormFunction {
 
   int64_t channels_;
   int64_t run_rows_;   // rows per call of the loop; several if rows are short, to save calls
-  Bytes value_bytes_;  // size of an element
+  Bytes value_bytes_;  // size of an element of the rows
   ElementLoop loop_;
 };
 

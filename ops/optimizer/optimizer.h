@@ -38,7 +38,7 @@ struct OptimizerForm {
   double weight_decay = 0;
   int states = 0;
   double ema = 0;  // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
-  std::shared_ptr<const OwnUpdate> own;  // the rule of kOwn
+  std::shared_ptr<const OwnUpdate> own;  // the update rule if `kind` is kOwn
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
 };
@@ -50,7 +50,7 @@ Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> co
 // The scalars of one step for one tensor, computed in f64 (docs/internals/determinism.md, "Scalars").
 struct UpdateScalars {
   float rate = 0;
-  float decay = 0;  // 0 if the tensor does not decay
+  float decay = 0;  // weight decay; 0 if the tensor does not decay
   float momentum = 0;
   float keep1 = 0;  // beta1
   float take1 = 0;  // 1 - beta1

@@ -45,8 +45,8 @@ class OwnUpdate {
   struct Loops {
     Loops(const LoopForm& form, std::optional<Isa> compiled_for);
     const ElementLoop& of(Isa isa) const { return isa >= Isa::kAvx512 ? wide : narrow; }
-    ElementLoop narrow;  // AVX2
-    ElementLoop wide;    // AVX-512
+    ElementLoop narrow;  // loop in AVX2 instructions
+    ElementLoop wide;    // loop in AVX-512 instructions
   };
   OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for);
   const void** uniform_inputs(const UpdateScalars& u, const void** next) const;

@@ -24,10 +24,10 @@ inline constexpr double kHeadUpdateMacs = 2;
 struct HeadSweep {
   double rows = 0;
   double classes = 0;  // number of classes in the sweep
-  double blocks = 0;   // number of their class blocks
+  double blocks = 0;   // number of class blocks of these classes
   double dim = 0;
   double macs = kHeadForwardMacs;  // multiply-adds per row, class and dim
-  bool bf16 = false;               // products in bf16
+  bool bf16 = false;               // whether products are in bf16
   bool apart = false;              // class rows of the sweep are not neighbours in memory
   bool updates = false;            // writes class rows and `states` states of the optimizer
   RowFormat weights = RowFormat::kF32;

@@ -271,12 +271,12 @@ class Deriver {
   Program& program_;
   std::vector<int32_t> place_;                 // index: instruction; its number in its stream, from 1
   std::vector<int32_t> other_;                 // index: instruction; progress of the other stream
-  std::vector<Known> known_;                   // index: instruction; only exchanges
+  std::vector<Known> known_;                   // index: instruction; set only for exchanges
   std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that wrote parts of it
   std::vector<std::vector<int32_t>> readers_;  // index: buffer; readers since the last write
   std::vector<bool> seen_;                     // index: buffer; whether an instruction has used it
   std::vector<DeviceState> devices_;
-  std::vector<std::vector<Range>> ranges_;  // index: instruction; only exchanges
+  std::vector<std::vector<Range>> ranges_;  // index: instruction; empty except for exchanges
 };
 
 }  // namespace

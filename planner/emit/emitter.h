@@ -95,7 +95,7 @@ class Emitter {
   void emit_head_updates();
   Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
   const HeadShard* first_shard(size_t head, int device) const;  // first shard with rows; null if there is none
-  std::vector<int> shard_devices(size_t head) const;            // devices of shards with rows, ascending
+  std::vector<int> shard_devices(size_t head) const;            // devices that have shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
   // Whether each pass has separate buffers, since the rows of a pass are not contiguous in the batch.
@@ -201,7 +201,7 @@ class Emitter {
   // Heads; keys begin with the index in Program::heads.
   std::vector<std::vector<ShardPart>> shard_parts_;  // index: head, shard
   struct ShardBuffers {
-    std::vector<BufferId> weights;  // weight, bias
+    std::vector<BufferId> weights;  // class weights, bias
     std::vector<BufferId> states;
     BufferId scales;
     BufferId last;

@@ -15,7 +15,7 @@ struct Crossing {
   ValueId value;
   int from = 0;
   int to = 0;
-  bool backward = false;       // made by a backward pass
+  bool backward = false;       // whether a backward pass makes the value
   bool read_forward = false;   // the receiver's forward pass reads it
   bool read_backward = false;  // the receiver's backward pass reads it (true for all gradients)
 };

@@ -93,7 +93,7 @@ struct Buffer {
   int32_t head = -1;         // head buffers: index in Program::heads
   int32_t head_pass = -1;    // head buffers with the rows of one pass; -1: all rows of the batch
   int32_t shard = -1;        // head buffers of one shard
-  std::string name;          // for print-outs
+  std::string name;          // name in printed programs
 };
 
 }  // namespace xrun::planner

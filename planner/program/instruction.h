@@ -88,7 +88,7 @@ struct Instruction {
   int gather = -1;            // exchanges and sums of features or their gradient: the micro-batch inside each replica
   int shard = -1;             // passes: their shard; sums of dX on a node, and the exchanges before: the first shard
   int group = -1;             // exchanges: shared by all members; also by a send and its receive
-  std::vector<NodeId> nodes;  // stage passes: in order of execution
+  std::vector<NodeId> nodes;  // stage passes: nodes in order of execution
   std::vector<Operand> operands;
   std::vector<BufferId> reads;   // buffers of `operands` that are read, each once (derive_accesses)
   std::vector<BufferId> writes;  // a buffer that a computation writes before it reads it is only in `writes`
@@ -98,7 +98,7 @@ struct Instruction {
   std::vector<InstructionId> deps;
   std::vector<InstructionId> releases;
   Flops flops = 0;
-  Bytes bytes = 0;  // communication: bytes moved
+  Bytes bytes = 0;  // bytes that communication moves
   Seconds predicted = 0;
   Span span;  // the place in the model text that the instruction comes from
 };

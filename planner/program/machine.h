@@ -12,9 +12,9 @@ namespace xrun::planner {
 
 struct Machine {
   std::string name = "cpu";  // "2 x cpu", or with the cluster's name for its processor
-  int cores = 1;             // total of all nodes
-  int devices = 1;           // each a TBB arena
-  int threads = 1;           // total of all devices; at least `devices`
+  int cores = 1;             // cores of all nodes together
+  int devices = 1;           // number of devices, each of which is a TBB arena
+  int threads = 1;           // threads of all devices together; at least `devices`
   Bytes memory = 0;          // total that all devices of all nodes may use, without the `reserve`
   Bytes node_memory = 0;     // the part of `memory` on the node that has least
   int ranks = 1;             // processes, which have contiguous ranges of devices (Program::rank_of)

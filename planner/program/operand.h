@@ -33,7 +33,7 @@ enum class Role : uint8_t {
   kLabel,
   kSoftmax,    // {max, 1 / sum} of each row
   kStats,      // statistics of shard `index`
-  kLogits,     // kept logits
+  kLogits,     // logits kept for the backward pass
   kSelection,  // the active classes of the shard; in kReduceStats: those of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row

@@ -22,7 +22,7 @@ struct Alternative {
   int micro_batches = 1;
   PipelineKind pipeline = PipelineKind::kGpipe;
   int head_devices = 0;  // Setting::head_devices
-  int recomputed = 0;    // number of layers
+  int recomputed = 0;    // number of layers that run again in the backward pass
   Seconds step = 0;
   Bytes memory = 0;                              // memory of the largest device
   double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
@@ -43,10 +43,10 @@ struct Prediction {
 struct HeadCost {
   HeadChoice choice = {};
   int states = 0;       // number of optimizer states
-  bool chosen = false;  // whether it is the text's choice
+  bool chosen = false;  // whether this is the choice of the model text
   bool fits = true;
   Seconds step = 0;
-  Bytes memory = 0;  // memory of the run
+  Bytes memory = 0;  // memory of a run with this choice
   Bytes moved = 0;   // class rows, optimizer states and kept logits that passes read and write in a step
 };
 
@@ -55,7 +55,7 @@ struct GraphBuild {
   int head = 0;          // index in Graph::heads
   bool is_exact = true;  // whether the text asks for the exact graph
   Seconds exact = 0;
-  Seconds approximate = 0;  // includes measuring its recall
+  Seconds approximate = 0;  // time of an approximate build, including measuring its recall
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
@@ -64,7 +64,7 @@ struct GraphBuild {
 struct StepProgram {
   int64_t units = 1;
   Program program;
-  Seconds step = 0;  // predicted
+  Seconds step = 0;  // predicted time of a step
 };
 
 struct Plan {

@@ -53,13 +53,13 @@ inline constexpr int kMostReplicas = kMostReaders;
 // A contiguous range of forward nodes in printed order, with the backward nodes that belong to them.
 struct Stage {
   int index = 0;
-  std::vector<int> devices;     // one per replica
-  std::vector<NodeId> forward;  // in order
+  std::vector<int> devices;     // device of each replica
+  std::vector<NodeId> forward;  // forward nodes in order
   std::vector<NodeId> backward;
   std::vector<NodeId> recomputed;  // forward nodes run again in the backward pass, in order
   std::vector<ValueId> saved;      // values kept per micro-batch for the backward pass
   std::vector<ValueId> received;   // activations from other stages (skips included)
-  Seconds forward_time = 0;        // one micro-batch
+  Seconds forward_time = 0;        // time of the forward pass of one micro-batch
   Seconds backward_time = 0;
   Bytes parameter_bytes = 0;
   Bytes activation_bytes = 0;  // per micro-batch
@@ -79,7 +79,7 @@ struct HeadShard {
 
 struct HeadPlan {
   int head = 0;                 // index in Graph::heads
-  NodeId node;                  // the classifier
+  NodeId node;                  // the node of the classifier
   NodeId loss;                  // invalid if the loss does not use this head
   std::vector<NodeId> metrics;  // in inference also lists of best classes (topk), which have no label
   ValueId feature;

@@ -123,7 +123,7 @@ class LayerList {
   const Program& program_;
   const Graph& graph_;
   int depth_;
-  std::vector<bool> counted_;  // index: parameter
+  std::vector<bool> counted_;  // index: parameter; whether it was counted
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ struct LayerSummary {
   std::string output;  // dims of one sample, "64 x 28 x 28"
   int stage = 0;
   int64_t parameters = 0;
-  Flops forward_flops = 0;  // per sample
+  Flops forward_flops = 0;  // of the forward pass, per sample
   Seconds forward = 0;      // per micro-batch: its share of the stage's time by arithmetic and memory traffic
   Seconds backward = 0;
   Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader
@@ -60,8 +60,8 @@ std::string layer_name(const std::string& path, int depth);
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
-  std::string what;  // "all_reduce gradients"
-  int count = 0;     // per step
+  std::string what;  // operation and data, such as "all_reduce gradients"
+  int count = 0;     // number of exchanges per step
   Bytes bytes = 0;   // per step, as seen by one device
   Seconds time = 0;
 };

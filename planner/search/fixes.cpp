@@ -72,7 +72,7 @@ int most_micro_batches(const std::vector<Setting>& settings) {
 struct Refusal {
   double over = 0;  // memory of the program that needs the least, as a fraction of the limits
   int64_t batch = 0;
-  int micro_batches = 1;  // its largest number of micro-batches
+  int micro_batches = 1;  // largest number of micro-batches with this batch
 };
 
 // Whether a plan with a smaller batch may fit, given a batch that does not. The memory of a program falls at most in
@@ -109,7 +109,7 @@ class FixSearch {
     int64_t tried = 2 * train.norm_rows;
     for (const int64_t rows : blocks) {
       if (2 * tried < 3 * rows) {
-        continue;  // almost equal to the previous one
+        continue;  // this row block is almost equal to the previous one
       }
       tried = rows;
       if (const auto fitted = fits(facts_of, rows, train.batch)) {

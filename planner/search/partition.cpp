@@ -324,7 +324,7 @@ class Partitioner {
   int n_;
   int last_cut_;
   StageTable table_;
-  std::vector<Seconds> hops_;               // index: position
+  std::vector<Seconds> hops_;               // index: position; time of the hop to this layer
   std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later one that is pinned to another stage
   std::vector<double> best_;                // [stages][layers]
 };

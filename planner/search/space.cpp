@@ -104,7 +104,7 @@ class SettingList {
   int devices_;
   int64_t blocks_;           // row blocks of the batch
   int partials_;             // gradient partials, which replicas share equally; 0: any number of replicas
-  int first_node_;           // devices of the first node
+  int first_node_;           // number of devices of the first node
   bool heads_move_;          // in a cluster: settings with heads only on the first node are also tried
   bool whole_step_ = false;  // a hint asks for a single head pass in each step
   std::vector<int64_t> counts_;

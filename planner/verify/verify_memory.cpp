@@ -16,7 +16,7 @@ namespace {
 // When a buffer is accessed. The instructions of a stream begin in order, so two buffers are compared by the first
 // access in each stream to the later one.
 struct Life {
-  int32_t first = -1;  // instruction of the first access
+  int32_t first = -1;  // the instruction that accesses the buffer first
   int32_t last = -1;
   int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream that accesses the buffer
   int32_t over[2] = {0, 0};                          // the first place in each stream that begins after all accesses
@@ -168,7 +168,7 @@ class Memory {
   }
 
   const Program& program_;
-  const int32_t end_;  // the last instruction
+  const int32_t end_;  // index of the last instruction
   const std::vector<Life> lives_;
   std::vector<std::vector<const Buffer*>> of_device_;  // non-empty buffers of each device, those of the host first
 };

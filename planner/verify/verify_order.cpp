@@ -206,7 +206,7 @@ class Order {
 
   const Program& program_;
   const Past past_;
-  std::vector<bool> written_;       // index: buffer
+  std::vector<bool> written_;       // index: buffer; whether an instruction has written it
   std::vector<Accesses> accesses_;  // index: buffer
   int64_t work_ = 0;
 };
