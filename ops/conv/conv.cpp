@@ -177,7 +177,7 @@ dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out
           .bias = a.bias};
 }
 
-// Reads the arguments of a backward operator: all those of the convolution except the widths, which follow from its
+// Reads the arguments of a backward operator: all arguments of the convolution except the widths, which follow from its
 // operands.
 ConvArguments backward_arguments(const Attrs& attrs) {
   return {.k = extents_of(attrs, "k"),
@@ -204,8 +204,8 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
                                      : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
-// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels. This is done on AMX,
-// where oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
+// Whether the weight gradient is computed like the gradient of a dense layer whose rows are the pixels. This is done on
+// AMX, where oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
 bool is_dense_gradient(const KernelSpec& spec, const dnn::ConvShape& s) {
   const bool one_pixel = s.kernel.area() == 1 && s.stride == kOne && s.pad == Extents{} && s.groups == 1;
   return one_pixel && s.dtype == DType::kBF16 && spec.isa >= Isa::kAmx;

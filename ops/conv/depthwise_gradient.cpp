@@ -64,8 +64,8 @@ struct Scratch {
 
 // Adds the weight gradient of some channels to the output. For each image, the loop goes over the rows of x; it copies
 // a row to scratch, sixteen channels at a time and with padding, and adds its products with all rows of dy that use it
-// to the sums of the image. After each image its sums are added to those of all images, so that rounding errors do not
-// grow with the number of rows.
+// to the sums of the image. After each image, these sums are added to the sums over all images, so that rounding errors
+// do not grow with the number of rows.
 template <typename T>
 struct GradientBody {
   template <class L>

@@ -3,7 +3,7 @@
 // 2. At each point, a matrix product over channels multiplies the tiles by the weights, which `pack` has transformed.
 // 3. to_outputs transforms the 36 points of each tile to 4 x 4 outputs (Aᵀ m A).
 // A strip has so few tiles that its points stay in the second-level cache between these steps. The input gradient is
-// the same convolution with turned windows; the weight gradient multiplies the points of x by those of dy.
+// the same convolution with turned windows; the weight gradient multiplies the points of x by the points of dy.
 #include "ops/conv/winograd.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr int64_t kWeights = kWindow * kWindow;
 // pass through the rest.
 constexpr Bytes kTilesBytes = 768 * kKiB;
 constexpr Bytes kFloat = sizeof(float);
-// Time as a fraction of that of a direct convolution. The products alone would take a quarter; the rest is for the
+// Time as a fraction of the time of a direct convolution. The products alone would take a quarter; the rest is for the
 // transforms. Measured with 32 to 128 channels on images of 4 to 16 pixels a side.
 constexpr double kWork = 0.45;
 
@@ -122,8 +122,8 @@ template <typename T>
   }
 }
 
-// Packs the weights [out][in][3][3] as points in panels. With `turned`, packs those of the convolution that computes
-// the input gradient: in and out are exchanged, and windows are rotated by half a turn.
+// Packs the weights [out][in][3][3] as points in panels. With `turned`, packs the weights of the convolution that
+// computes the input gradient: in and out are exchanged, and windows are rotated by half a turn.
 [[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, bool round,
                                        float* to) {
   const int64_t step_in = turned ? out * kWeights : kWeights;

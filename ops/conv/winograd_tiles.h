@@ -20,8 +20,8 @@ inline constexpr int kPoints = kPatch * kPatch;
 
 XRUN_TILES F16 fma(F16 a, float b, F16 c) {
 #ifdef __clang__
-  // A loop instead of an intrinsic: Clang does not know one word of XRUN_AVX512, ignores the attribute, and then
-  // rejects the intrinsic.
+  // A loop instead of an intrinsic: Clang ignores the attribute XRUN_AVX512, since it contains an unknown word, and
+  // then rejects the intrinsic.
   for (int i = 0; i < kLanes; ++i) {
     c[i] = __builtin_fmaf(a[i], b, c[i]);
   }

@@ -95,7 +95,7 @@ Matrices matrices_of(const Letters& at, const std::string& batch, const std::str
   return made;
 }
 
-// Adds the elements of a result to those of an accumulator.
+// Adds the elements of a result to the elements of an accumulator.
 void add_elements(const StridedLoop<2>& loop, const float* from, float* to) {
   const auto& steps = loop.inner_steps();
   loop.for_each_run([&](const auto& at) {

@@ -17,8 +17,8 @@
 
 namespace xrun::ops {
 
-// The table of a run. Its values depend only on the rates and the momentum, not on when `advance` is called. Passes may
-// read it concurrently, but `advance` must run between them.
+// The table for a training run. Its values depend only on the rates and the momentum, not on when `advance` is called.
+// Passes may read it concurrently, but `advance` must run between them.
 class IdleSteps {
  public:
   // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/settings/group_rules.h).

@@ -107,7 +107,7 @@ class HeadJoin {
   // Computes the gradient of the features of `rows` rows, which are whole row blocks. For cosine heads it includes the
   // gradient of the normalisation.
   //   gradients[r]  dX partials of these rows from shard r: from HeadPasses::backward, or from sum_dx if `shards[r]`
-  //                 stands for several shards (graph/layouts/head_shape.h, head_gradient_rows)
+  //                 contains several shards (graph/layouts/head_shape.h, head_gradient_rows)
   //   features      the features of these rows
   //   out           [rows, dim]: d(objective) / d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;

@@ -52,7 +52,7 @@ struct HeadCatchUp {
   int32_t* last = nullptr;               // [shard rows]: the last step that updated a row; -1: no step
   const float* velocity = nullptr;       // velocity of the weights: HeadUpdate::weight_states[0]
   const float* bias_velocity = nullptr;  // HeadUpdate::bias_states[0]; null without bias
-  double weight_factor = 1;              // (rate of the weights) / (that of `steps`)
+  double weight_factor = 1;              // (learning rate of the weights) / (learning rate of `steps`)
   double bias_factor = 1;
 };
 

@@ -1,6 +1,6 @@
 // Divides the build of a graph of nearest classes among several processes. Each process has all class rows and memory
 // for the whole result. An array is divided into blocks; each process fills the blocks of its share, and `gather` gets
-// the others from the other processes.
+// the blocks of the other shares from the other processes.
 #pragma once
 
 #include <cstddef>

@@ -64,8 +64,8 @@ class BroadcastReader {
   bool is_whole() const { return runs_.is_one_run() && runs_.steps()[0] == 1; }
   // The number of elements after which the operand repeats: 1 for a single number, 0 if it does not repeat.
   int64_t period() const;
-  // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there()
-  // says whether runs are contiguous f32 and so can be read without a copy.
+  // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there() is
+  // true if runs are contiguous f32 and so can be read without a copy.
   int64_t run() const { return runs_.dims().back(); }
   bool lies_there() const { return is_f32_ && runs_.steps().back() == 1; }
   // Returns the address of `n` elements that start at `begin`: in the operand itself if they are contiguous f32 there,

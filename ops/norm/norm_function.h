@@ -27,8 +27,8 @@ class NormFunction {
  public:
   enum class Way { kForward, kGradient };
 
-  // `spec` is that of a batch norm or of its gradient; input 0 is x. `channels` is the number of channels of its rows.
-  // Errors: XG0303 if the text of `then` is not a function.
+  // `spec` is the spec of a batch norm or of its gradient; input 0 is x. `channels` is the number of channels of its
+  // rows. Errors: XG0303 if the text of `then` is not a function.
   static Result<NormFunction> make(const KernelSpec& spec, int64_t channels, Way way);
 
   Bytes scratch_bytes() const;  // working memory of one thread, aligned to 64

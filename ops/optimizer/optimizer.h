@@ -65,8 +65,8 @@ struct UpdateScalars {
 };
 
 // Returns the scalars of step `step`, which counts from 0. `rate` is the value of the learning-rate curve times the
-// factor of the group. `decay` is the group's weight decay, or form.weight_decay if the group has none. `decays` is
-// false for tensors of one dimension.
+// factor of the group. `decay` is the group's weight decay, or form.weight_decay if the group does not set it. `decays`
+// is false for tensors of one dimension.
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
                              double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
 

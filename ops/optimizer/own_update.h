@@ -29,11 +29,11 @@ class OwnUpdate {
   // Computes the numbers of one step that the update of an element reads, in f64 and with all norms 0. `step` counts
   // from 0.
   std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
-  // Sets those of `scalars` that depend on norms. REQUIRES: `norms` has norms() values; norms of higher levels that are
-  // not known yet may be arbitrary.
+  // Sets the numbers in `scalars` that depend on norms. REQUIRES: `norms` has norms() values; norms of higher levels
+  // that are not known yet may be arbitrary.
   void set_norms(std::span<const double> norms, std::array<float, kMostUpdateScalars>& scalars) const;
-  // Updates n weights with the instructions of `isa`. Gradients are first clipped as `u` says; `u.own` has the numbers
-  // from scalars() and set_norms(). `states` has states() addresses. Several threads may call it at once.
+  // Updates n weights with the instructions of `isa`. `u` determines how gradients are clipped first; `u.own` has the
+  // numbers from scalars() and set_norms(). `states` has states() addresses. Several threads may call it at once.
   void run(Isa isa, const UpdateScalars& u, float* w, const float* g, std::span<float* const> states, int64_t n) const;
   // Sets `sums`, which has an element for each norm, to the sums of squares of n weights for the norms of one level, in
   // f64. Elements of other levels do not change.

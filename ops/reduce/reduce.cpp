@@ -103,7 +103,7 @@ struct RunBody {
   }
 };
 
-// The type of the reduced elements: that of the operand, or of the function `of` of all operands.
+// The type of the reduced elements: the type of the operand, or of the function `of` of all operands.
 Result<TensorType> reduced_type(std::string_view op, std::span<const TensorType> inputs, const Attrs& attrs) {
   return attrs.has("of") ? broadcast(op, inputs) : Result<TensorType>(inputs[0]);
 }

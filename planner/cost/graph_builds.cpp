@@ -29,8 +29,8 @@ std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train
   return used ? std::optional(rebuild) : std::nullopt;
 }
 
-// Returns the shape of a build with the number of workers of the rank that has the fewest, since the other ranks wait
-// for that rank to finish its share.
+// Returns the shape of a build with the number of workers of the rank that has the fewest workers, since the other
+// ranks wait for that rank to finish its share.
 KnnCellsShape share_of_rank(const Program& program, const HeadPlan& head) {
   KnnCellsShape shape = knn_cells_shape(program, head);
   for (int rank = 0; rank < program.ranks; ++rank) {

@@ -72,8 +72,8 @@ std::vector<Unit> make_units(const Program& program, std::vector<int>& unit_of) 
   return units;
 }
 
-// Returns the seconds in which an interval of `comm` is running, but none of `compute`. The intervals of `compute` must
-// not overlap one another.
+// Returns the seconds in which an interval of `comm` is running and no interval of `compute`. The intervals of
+// `compute` must not overlap one another.
 Seconds exposed(std::vector<InstructionTime> comm, const std::vector<InstructionTime>& compute) {
   std::sort(comm.begin(), comm.end(),
             [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });

@@ -10,9 +10,9 @@
 
 namespace xrun::planner {
 
-// Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started goes on
-// to its next round, the newest bucket first, so that its slices travel while those of older buckets are summed. At
-// most `rounds + 1` buckets have terms in memory at the same time.
+// Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started
+// continues with its next round, the newest bucket first, so that the slices of this bucket travel while older buckets
+// are summed. At most `rounds + 1` buckets have terms in memory at the same time.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
   const ReplicaSums sums(program_);

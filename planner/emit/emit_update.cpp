@@ -203,7 +203,7 @@ void Emitter::emit_statistics_gather() {
   }
 }
 
-// Returns the operand for the sums of squares of `param`; for a parameter of a head, those of the class blocks `part`.
+// Returns the operand for the sums of squares of `param`; for a head's parameter, of its class blocks `part`.
 Operand Emitter::norms_operand(ParamId param, BlockRange part, int device, Access access) const {
   const auto at = static_cast<size_t>(param.index);
   const bool of_head = graph_.param(param).head;

@@ -34,7 +34,7 @@ struct LiveRange {
 };
 
 struct Packing {
-  Bytes bytes = 0;     // end of the highest range, which is the size of the arena
+  Bytes bytes = 0;     // end of the highest range, which is the size of the packing
   Bytes live_max = 0;  // largest sum of the ranges alive at one time: a lower bound of `bytes` for any packing
 };
 

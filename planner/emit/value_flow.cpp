@@ -14,7 +14,7 @@
 namespace xrun::planner {
 namespace {
 
-// A set of ids that remembers their order.
+// A set of ids, listed in the order in which they were added.
 template <typename T>
 class OrderedSet {
  public:

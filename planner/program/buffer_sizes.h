@@ -11,7 +11,7 @@
 namespace xrun::planner {
 
 // Returns the names of the states that are kept for each weight: the states of the optimizer, and the weight's running
-// mean if the text asks for one.
+// mean if the text sets one.
 std::vector<std::string> optimizer_states(const Module& module);
 
 // Size of kGradient: all partials of one replica.

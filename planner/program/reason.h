@@ -46,7 +46,7 @@ struct SmallerBlock {
   int used = 1;          // number of devices in use with the smaller block
   bool idle = true;      // whether the plan has idle devices
   double faster = 0;     // predicted gain, as a fraction of a step
-  bool coupled = false;  // the statistics of a batch norm would be those of fewer rows
+  bool coupled = false;  // whether a batch norm would take its statistics from fewer rows
 };
 
 // The texts of a reason in a plan file that has no values.

@@ -215,8 +215,8 @@ class Chooser {
     return {};
   }
 
-  // Sorts by predicted time, rounded to a thousandth, and then by simplicity, so that of equally fast plans the
-  // simplest one comes first.
+  // Sorts by predicted time, rounded to a thousandth, and then by simplicity, so that the simplest one of several
+  // equally fast plans comes first.
   void sort_fitted() {
     std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
       const Setting& setting = f.candidate.setting;

@@ -1,9 +1,9 @@
 // The objective is the sum of all stage times plus (M - 1) times the largest one. For a fixed bound t on the largest
 // stage, dynamic programming minimises the sum: g[s][j] is the least time of the first j layers on s stages with no
 // stage above t. The bounds t are tried in ascending order, and the optimum is the best of g[K][n] + (M - 1) · (largest
-// stage used), where K is the number of stages, n that of layers and M that of micro-batches. No further bounds are
-// tried as soon as the least time of all layers + (M - 1) · t is no better than the best result so far. Source: Zheng
-// et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/internals/algorithms.md, "Partition").
+// stage used), for K stages, n layers and M micro-batches. No further bounds are tried as soon as the least time of all
+// layers + (M - 1) · t is no better than the best result so far. Source: Zheng et al., "Alpa", OSDI 2022, section 5.2,
+// with recomputation per stage (docs/internals/algorithms.md, "Partition").
 #include "planner/search/partition.h"
 
 #include <algorithm>

@@ -49,7 +49,7 @@ class GradientExchanges : ExchangeView {
   }
 
   // Checks an exchange that sends gradients to the replicas that sum them: gradients to be compressed are sent whole to
-  // their owners; others are sent in slices, in the round whose members are those of the group.
+  // their owners; others are sent in slices, in the round that has the members of the group.
   Status check_terms() {
     XRUN_TRY(check_stage());
     const ParamId first = one_->operands.empty() ? ParamId() : program_.buffer(one_->operands[0].buffer).param;
@@ -238,7 +238,7 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // A number of a round that stands for the exchange before the compression, in which owners receive the gradients.
+  // The number of the exchange before the compression, in which owners receive the gradients; not a round of sums.
   static constexpr int kOfSender = -1;
 
   std::vector<std::vector<ParamId>> whole_;       // index: stage; weights whose gradients are sent whole

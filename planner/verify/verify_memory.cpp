@@ -1,7 +1,7 @@
 // Checks that buffers which share bytes are never in use at the same time. The buffers of a device are processed in the
-// order of their first use. For each byte range the check remembers the buffer that had it last. A new buffer must
-// begin after these buffers have ended; then it owns the range. A buffer that had the range still earlier need not be
-// compared, since it ended before the last one began.
+// order of their first use. For each byte range the check keeps the last buffer that had it. A new buffer must begin
+// after these buffers have ended; then it becomes the last buffer of the range. A buffer that had the range still
+// earlier need not be compared, since it ended before the last one began.
 // Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <map>

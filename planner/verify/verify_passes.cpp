@@ -1,6 +1,6 @@
 // Checks the number and the order of passes, the members of groups, and the owner of each class row (verify_passes in
 // planner/verify/verify_program.h lists the rules). Each rule has a function that goes through all instructions and
-// counts or remembers what it has seen; a missing or repeated pass shows in these counts.
+// counts passes; a missing or repeated pass shows in these counts.
 // Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <map>

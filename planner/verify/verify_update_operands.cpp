@@ -1,7 +1,7 @@
 // Checks the operands of the instructions at the end of a step. Every replica of a stage must fold the partials of its
 // gradients, sum or compress them, count their squares if a clip needs these, and update its weights, in this order.
-// The instructions are processed in the order of the program. For each (stage, replica) the check remembers what has
-// been done and which terms have arrived; an instruction that comes too early, or twice, is rejected. For each
+// The instructions are processed in the order of the program. For each (stage, replica) the check records the finished
+// operations and the terms that have arrived; an instruction that comes too early, or twice, is rejected. For each
 // instruction the operands are derived and compared with those in the program. At the end, every gradient must have
 // been summed and applied.
 // Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_compression_test.cpp
