@@ -35,7 +35,7 @@ struct KernelSpec {
   bool deterministic = false;
   Isa isa = Isa::kAvx2;  // the best instruction set that the kernel may use
   std::string path;      // path of the node: the key of its random numbers
-  bool compile = false;  // compile element-wise loops (ops/jit/compiler.h): for kernels that run, not for facts
+  bool compile = false;  // compile element-wise loops (ops/jit/compiler.h); set for kernels that run, not for facts
 };
 
 inline constexpr int kAllPhases = -1;
@@ -53,7 +53,7 @@ struct KernelCall {
   int64_t part = 0;
   int64_t parts = 1;
   int phase = kAllPhases;
-  std::byte* shared = nullptr;  // scratch_bytes() that all parts of the block see; may be the scratch of one of them
+  std::byte* shared = nullptr;  // scratch_bytes() that all parts of the block share; may be the scratch of one part
 };
 
 // Kernels allocate nothing in `run`, and one kernel may run in several threads at once, each with its own scratch.

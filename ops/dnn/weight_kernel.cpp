@@ -203,7 +203,7 @@ class WeightGradient final : public Kernel {
   int64_t dy_;
   int64_t each_;  // number of elements of the weight for each output
   GradientCall whole_;
-  std::optional<GradientCall> slice_;  // absent if the bits of parts could differ from those of the whole call
+  std::optional<GradientCall> slice_;  // absent if parts could give other bits than the whole call
 };
 
 // Returns the number of outputs in a slice if the weight can be divided into four or two equal slices. Returns 0 if a

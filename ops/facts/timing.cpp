@@ -25,7 +25,7 @@ Seconds thread_time() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-constexpr int kCalls = 7;         // number of timed calls, after one to warm up
+constexpr int kCalls = 7;         // number of timed calls, after a first call to warm up
 constexpr Seconds kEnough = 0.1;  // no more calls are made when their total time reaches this
 
 struct Aligned {

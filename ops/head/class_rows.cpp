@@ -150,7 +150,7 @@ void ClassRows::close(const ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count && shape_.form.cosine; ++c) {
     float* const values = tile.weight + c * shape_.dim;
     if (shape_.weights != RowFormat::kF32) {
-      load(row(tile.classes.begin + c), values);  // reads the values back as they were rounded
+      load(row(tile.classes.begin + c), values);  // reads back the rounded values
     }
     tile.inverse[c] = kernels_.inverse_norm(values, shape_.dim);
   }

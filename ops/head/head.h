@@ -121,7 +121,7 @@ class HeadJoin {
  private:
   // One step of a sum on a stack: pushes the subtree of a shard, or adds the two topmost results.
   struct Fold {
-    int shard = -1;  // the shard whose subtree is pushed; -1: add
+    int shard = -1;  // the shard whose subtree is pushed; -1: the two topmost results are added
     int64_t subtree = 0;
   };
   void sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
@@ -130,7 +130,7 @@ class HeadJoin {
   HeadShape shape_;
   HeadLayout layout_;
   std::vector<ClassRange> shards_;
-  std::vector<std::vector<Fold>> folds_;  // index: subtree of all shards; one over all classes
+  std::vector<std::vector<Fold>> folds_;  // steps of the sum for each combined subtree; one subtree over all classes
   bool has_all_classes_ = false;
   Isa isa_;
 };

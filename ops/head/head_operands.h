@@ -61,7 +61,7 @@ struct HeadWeights {
   std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
   float* scales = nullptr;      // [shard rows] for fp8 rows, else null
   float* bias = nullptr;        // [shard rows]; null without bias
-  float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of rows as stored; null when that is 0
+  float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of stored rows; null if the size is 0
   HeadCatchUp catch_up;
 };
 

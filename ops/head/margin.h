@@ -11,7 +11,7 @@ inline constexpr size_t kMostMarginNodes = 512;
 
 struct Margin {
   double psi = 0;    // the target logit x after the margin, before the scale
-  double slope = 0;  // d psi / d x, as the variant of the form defines it
+  double slope = 0;  // d psi / d x, as defined by the variant of the form
 };
 
 // Returns psi and its slope at x = cos(theta). Without an expression of its own, psi(theta) = cos(phi) - m3 with phi =

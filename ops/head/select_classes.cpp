@@ -19,7 +19,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kDraw = 0x73656c656374;  // makes these random numbers differ from those for other purposes
+constexpr uint64_t kDraw = 0x73656c656374;  // separates these random numbers from random numbers for other purposes
 
 // Writes the targets of the whole head to `out`, each once and in ascending order. Returns their number.
 int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels, int32_t* out) {
@@ -168,7 +168,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
     return {block * shape.blocks.size, std::min(shape.blocks.classes, (block + 1) * shape.blocks.size)};
   };
   offsets[0] = 0;
-  int64_t before = 0;  // number of classes in earlier blocks that are not chosen
+  int64_t before = 0;  // number of classes of earlier blocks that are not chosen
   for (int64_t block = 0; block < blocks.end; ++block) {
     const int64_t next = before + classes_of(block).size() - counts[block];
     if (block >= blocks.begin) {

@@ -20,7 +20,7 @@ namespace xrun::ops {
 // column, counted over all panels.
 struct KnnPanels {
   const uint32_t* data = nullptr;
-  const int32_t* ids = nullptr;  // class at each place; null: the number of the class is its place
+  const int32_t* ids = nullptr;  // class at each place; null: the place is the number of the class
 };
 
 // Works in memory provided by the caller; used by one worker at a time. Allocates nothing.

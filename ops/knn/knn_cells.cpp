@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kPanel = kKnnPanel;
 constexpr int64_t kRows = kKnnSearchRows;
-constexpr uint64_t kSample = 0x6b6e6e63;  // makes these random numbers differ from those for other purposes
+constexpr uint64_t kSample = 0x6b6e6e63;  // separates these random numbers from random numbers for other purposes
 constexpr int kIterations = 4;            // iterations of k-means
 
 int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }

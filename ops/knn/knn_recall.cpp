@@ -13,7 +13,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kSample = 0x6b6e6e72;  // makes these random numbers differ from those for other purposes
+constexpr uint64_t kSample = 0x6b6e6e72;  // separates these random numbers from random numbers for other purposes
 constexpr int64_t kPacked = kKnnRecallPacked;
 constexpr int64_t kRun = 4096;  // classes that a worker takes at once
 

@@ -8,7 +8,7 @@ namespace xrun::ops {
 // The class weights [classes, dim] with the inverse norm of each row.
 struct KnnRows {
   const float* weight = nullptr;
-  const float* inverse = nullptr;  // [classes]; 0 means that the direction is 0, whatever the row holds
+  const float* inverse = nullptr;  // [classes]; 0 means that the direction is 0, whatever the row contains
   int64_t dim = 0;
 
   // Writes the direction of a row, [dim], to `out`.

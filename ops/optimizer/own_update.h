@@ -54,7 +54,7 @@ class OwnUpdate {
   UpdateRule rule_;
   Loops update_;
   std::vector<int> level_of_;  // level of each norm
-  std::vector<Loops> levels_;  // one loop for each level, which computes all its norms
+  std::vector<Loops> levels_;  // one loop for each level, which computes all norms of the level
 };
 
 }  // namespace xrun::ops

@@ -51,7 +51,7 @@ constexpr Seconds kWritten = 3e-8;
 // (docs/reference/benchmarks.md, "Figures"): the fraction of the peak that the products of an exact and of an
 // approximate build reach, and the additional costs of a class and of an entry of its list.
 constexpr double kGraphShare = 0.75;
-constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; AMX products alone are too fast to hide this time
+constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; AMX products are too fast to hide this time
 constexpr double kCellsShare = 0.4;
 constexpr int kCellRounds = 4;  // rounds of k-means
 constexpr Seconds kGraphClass = 3e-6;

@@ -119,7 +119,7 @@ Seconds communication_time(const Program& program, const Instruction& instructio
     case Kind::kReduceScatter:
       return cost.reduce_scatter(bytes, members);
     default:
-      return 0;  // a receive takes no time of its own: it ends when its send does
+      return 0;  // a receive takes no time of its own, since it ends together with its send
   }
 }
 

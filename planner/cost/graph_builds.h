@@ -21,8 +21,8 @@ Seconds build_time(const Plan& plan);
 struct GraphPeriod {
   double steps = 1;    // number of steps from one build to the next
   Seconds time = 0;    // time of these steps without a build
-  int64_t builds = 0;  // number of builds in the run; 0 if its length is unknown
-  Seconds added = 0;   // average time that builds add to a step, since they use its processors
+  int64_t builds = 0;  // number of builds in the training run; 0 if its length is unknown
+  Seconds added = 0;   // average time that builds add to a step, since they use the processors of the step
 };
 std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module);
 

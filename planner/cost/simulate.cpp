@@ -17,15 +17,15 @@ namespace {
 // starts when all members are posted.
 struct Unit {
   std::vector<int> members;
-  int waits = 0;  // members that are not posted yet
+  int waits = 0;  // number of members that are not posted yet
 };
 
 // The events for which an instruction waits: the ends of other instructions and, in the stream kComm, the posting of
 // the exchange before it.
 struct Waiting {
   int waits = 0;               // number of events that have not happened yet
-  std::vector<int> after_end;  // instructions that wait for the end of this one
-  int posted_next = -1;        // exchange that waits until this one is posted
+  std::vector<int> after_end;  // instructions that wait for the end of this instruction
+  int posted_next = -1;        // exchange that waits until this instruction is posted
 };
 
 std::vector<Waiting> make_waiting(const Program& program) {

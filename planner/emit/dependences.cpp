@@ -269,7 +269,7 @@ class Deriver {
   }
 
   Program& program_;
-  std::vector<int32_t> place_;                 // index: instruction; its number in its stream, from 1
+  std::vector<int32_t> place_;                 // index: instruction; its position in its stream, from 1
   std::vector<int32_t> other_;                 // index: instruction; progress of the other stream
   std::vector<Known> known_;                   // index: instruction; set only for exchanges
   std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that wrote parts of it

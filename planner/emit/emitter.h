@@ -142,7 +142,7 @@ class Emitter {
   Operand pairs_operand(Role role, ParamId param, int device, int sender) const;
 
   // emit_replica_sums.cpp
-  using Bucket = std::vector<ParamId>;  // gradients that are reduced together
+  using Bucket = std::vector<ParamId>;  // gradients that are summed together
   void emit_replica_sums(int stage);
   void emit_slices_to_owners(int stage, int round, const Bucket& bucket);
   void emit_sums(int stage, int round, const Bucket& bucket);

@@ -37,7 +37,7 @@ class CompressionOwners {
  private:
   int replicas_ = 1;
   int sender_replicas_ = 1;
-  std::vector<int> places_;  // index: parameter; position of the owner in its sender, -1: gradients are sent whole
+  std::vector<int> places_;  // index: parameter; position of the owner in its sender; -1: gradients are sent whole
 };
 
 // Returns Program::sender_replicas of a training program on this machine. `stages` has the devices of each stage, by

@@ -19,7 +19,7 @@ namespace xrun::planner {
 // The dX partials that one device sends for a sum: those of one shard, or of several that were summed before.
 struct DxTerm {
   std::vector<int> shards;  // neighbouring shards with rows, in ascending order
-  int device = 0;           // the device that sends: the shard's, or the one that summed the shards
+  int device = 0;           // device that sends the term: the device of the shard, or the one that summed the shards
   ClassRange classes;
 
   bool is_summed() const { return shards.size() > 1; }

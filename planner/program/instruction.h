@@ -87,7 +87,7 @@ struct Instruction {
   int head_pass = -1;         // index of the head's pass; -1: all rows of the batch
   int gather = -1;            // exchanges and sums of features or their gradient: the micro-batch inside each replica
   int shard = -1;             // passes: their shard; sums of dX on a node, and the exchanges before: the first shard
-  int group = -1;             // exchanges: shared by all members; also by a send and its receive
+  int group = -1;             // exchanges: number that all members share; a send and its receive also share one
   std::vector<NodeId> nodes;  // stage passes: nodes in order of execution
   std::vector<Operand> operands;
   std::vector<BufferId> reads;   // buffers of `operands` that are read, each once (derive_accesses)
@@ -100,7 +100,7 @@ struct Instruction {
   Flops flops = 0;
   Bytes bytes = 0;  // bytes that communication moves
   Seconds predicted = 0;
-  Span span;  // the place in the model text that the instruction comes from
+  Span span;  // the place in the model text from which the instruction comes
 };
 
 // Fills `reads` and `writes` from the operands.

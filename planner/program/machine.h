@@ -11,12 +11,12 @@
 namespace xrun::planner {
 
 struct Machine {
-  std::string name = "cpu";  // "2 x cpu", or with the cluster's name for its processor
+  std::string name = "cpu";  // "2 x cpu", or with the name of the cluster's processor
   int cores = 1;             // cores of all nodes together
   int devices = 1;           // number of devices, each of which is a TBB arena
   int threads = 1;           // threads of all devices together; at least `devices`
   Bytes memory = 0;          // total that all devices of all nodes may use, without the `reserve`
-  Bytes node_memory = 0;     // the part of `memory` on the node that has least
+  Bytes node_memory = 0;     // the part of `memory` on the node that has the least memory
   int ranks = 1;             // processes, which have contiguous ranges of devices (Program::rank_of)
   // The node of each device, counted from 0; empty: there is one node.
   std::vector<int> device_nodes;
@@ -33,7 +33,7 @@ struct Machine {
 struct MachineRequest {
   int devices = 0;              // 0: one per core or, with more than 1,024 cores, one per rank; at least one per rank
   int threads = 0;              // 0: one per core
-  int ranks = 1;                // 1 if the cluster has several nodes: one process for each of them
+  int ranks = 1;                // number of processes; 1 if the cluster has several nodes: one process for each node
   std::vector<int> rank_nodes;  // node of each rank; empty: all ranks are on one node
   Bytes node_memory = 0;        // memory of the smallest node; 0: all nodes have equal memory
   NetworkSpec network;          // the network between the nodes

@@ -34,7 +34,7 @@ enum class Role : uint8_t {
   kSoftmax,    // {max, 1 / sum} of each row
   kStats,      // statistics of shard `index`
   kLogits,     // logits kept for the backward pass
-  kSelection,  // the active classes of the shard; in kReduceStats: those of one shard on its device
+  kSelection,  // the active classes of the shard; in kReduceStats, of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
   // The dX partials of shard `index`, one per subtree of its classes (graph/layouts/head_shape.h). In
@@ -51,7 +51,7 @@ enum class Role : uint8_t {
   kWeight,        // weight `param`
   kState,         // state `index` of the optimizer for `param`
   kPrepared,      // the prepared form of `param` for input `index` of `node`; for a head (without node): 1 / norms
-  kNorms,         // sums of squares of `param` or, if it is invalid, of all tensors that the clip counts
+  kNorms,         // sums of squares of `param` or, if `param` is invalid, of all tensors that the clip counts
   kRunningState,  // input `index` of `node`, folded from kStatistics
   kStatistics,    // output `index` of `node`, for all row blocks of the batch
   // kCopy: each kFrom is followed by its kTo.
@@ -72,7 +72,7 @@ enum class Role : uint8_t {
   kRowFactor,        // head pass: the factor on the loss of each row
   kScales,           // head pass: scales of the shard's rows in fp8
   kLast,             // head pass: the step that last updated each of the shard's rows
-  kPairs,            // pairs of `param`: those of the replica's sender in kCompress, those of all senders in kUpdate
+  kPairs,            // pairs of `param`: of the replica's sender in kCompress, of all senders in kUpdate
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

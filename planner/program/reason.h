@@ -85,11 +85,11 @@ struct Reason {
 
   Key key = Key::kStored;
   std::string head = {};  // name of the head, for kShards
-  int64_t value = 0;      // the number that was chosen; for kRecompute the number of layers
+  int64_t value = 0;      // the chosen number; for kRecompute the number of layers that run again
   int64_t of = 0;         // for kRecompute the number of all layers
   int64_t rows = 0;       // for kMicroBatches the rows of each micro-batch
   Cause cause = Cause::kNothingElse;
-  int64_t count = 0;  // a number that the cause refers to
+  int64_t count = 0;  // the number to which the cause refers
   std::optional<Rival> rival = {};
   std::optional<HeadState> head_state = {};
   std::optional<SmallerBlock> smaller_block = {};

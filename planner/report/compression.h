@@ -23,7 +23,7 @@ struct CompressSummary {
   Bytes sent_at_first = 0;  // bytes of the pairs in the first step
   Bytes dense = 0;          // bytes if these gradients were sent whole
   Bytes others = 0;         // bytes of the other gradients, which are sent whole
-  Bytes inside = 0;         // bytes that the replicas of a sender send to the replicas that compress
+  Bytes inside = 0;         // bytes that replicas send to the replica of their sender that compresses
 };
 // Returns these figures for a plan; nullopt if the run does not compress gradients.
 std::optional<CompressSummary> compression_of(const Plan& plan, const Module& module);

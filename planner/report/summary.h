@@ -47,7 +47,7 @@ struct LayerSummary {
   int stage = 0;
   int64_t parameters = 0;
   Flops forward_flops = 0;  // of the forward pass, per sample
-  Seconds forward = 0;      // per micro-batch: its share of the stage's time by arithmetic and memory traffic
+  Seconds forward = 0;      // per micro-batch: the layer's share of the stage's time, by arithmetic and memory traffic
   Seconds backward = 0;
   Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader
 };
@@ -60,9 +60,9 @@ std::string layer_name(const std::string& path, int depth);
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
-  std::string what;  // operation and data, such as "all_reduce gradients"
+  std::string what;  // kind of the instructions, such as "all_gather"
   int count = 0;     // number of exchanges per step
-  Bytes bytes = 0;   // per step, as seen by one device
+  Bytes bytes = 0;   // per step; an exchange counts for one of its members
   Seconds time = 0;
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
@@ -72,7 +72,7 @@ std::vector<CommSummary> list_communication(const Plan& plan);
 struct SizeSummary {
   int64_t batch = 0;
   Seconds step = 0;
-  Bytes used = 0;  // the bytes that steps of this size use; the arenas are large enough for the last size
+  Bytes used = 0;  // bytes that steps of this size use; the arenas are large enough for the last size
 };
 std::vector<SizeSummary> list_sizes(const Plan& plan);
 

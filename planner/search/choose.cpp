@@ -67,7 +67,7 @@ class Chooser {
       }
     }
     if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
-      XRUN_TRY(ask_leanest_kinds(1));  // all are too large: one program shows by how much
+      XRUN_TRY(ask_leanest_kinds(1));  // all are too large; one program shows by how much
     }
     sort_fitted();
     return std::move(choice_);

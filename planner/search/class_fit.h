@@ -25,7 +25,7 @@ struct ClassFit {
   bool complete = false;  // false: the time ran out, and more may fit
   Seconds step = 0;       // predicted time of a step with `classes` classes
   Bytes memory = 0;       // memory of the run
-  Bytes device = 0;       // memory of the device that needs most, in training
+  Bytes device = 0;       // memory of the device that needs the most, in training
   Seconds graph = 0;      // time to build the graph of nearest classes; 0: the choice needs no graph
   ClassLimit limit = ClassLimit::kMemory;
 };
@@ -35,7 +35,7 @@ struct ClassFits {
   int64_t classes = 0;  // number of classes in the model text
   int64_t dim = 0;
   std::vector<ClassFit> choices;
-  int plans = 0;  // number of plans that were made
+  int plans = 0;  // number of plans made by the search
 };
 
 struct ClassFitInput {

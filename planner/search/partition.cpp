@@ -165,7 +165,7 @@ class Partitioner {
       }
       if (floor >= best) {
         if (bounds[at] < 1.01 * seen) {
-          continue;  // a bound near the last one would give almost the same partition again
+          continue;  // a bound close to the last one would give almost the same partition
         }
       } else if (n_ > kExactLayers) {
         // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows all cuts that the
@@ -227,7 +227,7 @@ class Partitioner {
     std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // [i]: number of ways in which stages can end before layer i
     now[0] = 1;
     for (int s = 0; s < request_.stages; ++s) {
-      std::vector<int> changes(now.size(), 0);  // changes in the number of stages that may end at a position
+      std::vector<int> changes(now.size(), 0);  // changes in the number of ways from one end to the next
       for (int i = s; i <= last_begin(s); ++i) {
         if (now[static_cast<size_t>(i)] == 0 || request_.layers[static_cast<size_t>(i)].joined) {
           continue;
@@ -324,8 +324,8 @@ class Partitioner {
   int n_;
   int last_cut_;
   StageTable table_;
-  std::vector<Seconds> hops_;               // index: position; time of the hop to this layer
-  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later one that is pinned to another stage
+  std::vector<Seconds> hops_;               // index: position; time of the hop to a stage that begins there
+  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later layer that is pinned to another stage
   std::vector<double> best_;                // [stages][layers]
 };
 

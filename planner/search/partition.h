@@ -13,7 +13,7 @@ struct PartitionLayer {
   Seconds forward = 0;  // time for one micro-batch
   Seconds backward = 0;
   Bytes resident = 0;   // weights with all their states
-  Bytes saved = 0;      // kept for the backward pass of one micro-batch unless the layer runs again
+  Bytes saved = 0;      // bytes kept for the backward pass of one micro-batch unless the layer runs again
   Bytes incoming = 0;   // bytes of one micro-batch that cross a cut before this layer
   bool again = false;   // runs again under Recompute::kChosen
   int pinned = -1;      // the stage that must have this layer; -1: any

@@ -289,7 +289,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   const Graph& graph = inference.graph;
   const Machine& machine = cost.machine();
   const int64_t blocks = decision.batch / decision.micro_batches / decision.norm_rows;
-  int at = 0;  // stages are contiguous: a node never precedes one that is printed earlier
+  int at = 0;  // stages are contiguous, so no node belongs to an earlier stage than a node printed before it
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
     const Node& node = graph.node(chain.nodes[i]);
     const auto known = stage_of.find({node.path, node.op->name});

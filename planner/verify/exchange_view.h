@@ -21,7 +21,7 @@ enum class Exchange {
   kReaders,         // gradients of a tied weight go to all stages that read it
   kHeadRows,        // features and labels go to the shards of a head
   kHeadStatistics,  // statistics of logits go to all shards
-  kHeadGradients    // gradients of features go to the stage that makes them, or first to a device of their node
+  kHeadGradients    // gradients of features go to the stage that makes the features, or first to a device of the node
 };
 
 // REQUIRES: verified structure, in which every exchange has a group.

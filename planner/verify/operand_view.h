@@ -192,7 +192,7 @@ class OperandView {
   ReplicaSums sums_;  // sums of gradients that are sent whole
   CompressionOwners owners_;
   const Instruction* one_ = nullptr;  // the instruction being checked
-  size_t at_ = 0;                     // index of its next operand
+  size_t at_ = 0;                     // index of the next operand of the instruction
 };
 
 }  // namespace xrun::planner

@@ -59,7 +59,7 @@ class UpdateOperands : OperandView {
   std::vector<std::set<ParamId>> compressed_;  // index: stage; the gradients that are compressed
   std::vector<std::set<ParamId>> whole_;       // index: stage; the gradients that are sent whole
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): the pairs of all senders have arrived
-  std::set<std::pair<int, int>> ended_;        // (stage, replica): its gradients are complete
+  std::set<std::pair<int, int>> ended_;        // (stage, replica): all gradients are complete
   // Key: (stage, replica). For each gradient, the number of rounds in which the replica has received its terms and in
   // which it has summed them; and the gradients whose sums have arrived.
   std::map<std::pair<int, int>, std::map<ParamId, int>> received_;

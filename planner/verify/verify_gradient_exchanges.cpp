@@ -247,7 +247,7 @@ class GradientExchanges : ExchangeView {
   // has the range of weights of each group.
   std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;
-  std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients it exchanges
+  std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients are exchanged
   std::map<std::pair<int32_t, int>, int> group_of_;  // key: tied weight and replica
 };
 

@@ -18,7 +18,7 @@ namespace {
 struct Life {
   int32_t first = -1;  // the instruction that accesses the buffer first
   int32_t last = -1;
-  int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream that accesses the buffer
+  int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream at which the buffer is accessed
   int32_t over[2] = {0, 0};                          // the first place in each stream that begins after all accesses
 };
 
@@ -170,7 +170,7 @@ class Memory {
   const Program& program_;
   const int32_t end_;  // index of the last instruction
   const std::vector<Life> lives_;
-  std::vector<std::vector<const Buffer*>> of_device_;  // non-empty buffers of each device, those of the host first
+  std::vector<std::vector<const Buffer*>> of_device_;  // non-empty buffers of each device; the host's come first
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ struct HeadGemm {
   int64_t b_panel = 0;
   float* c = nullptr;  // element (m, n) at c[m · c_m + n]
   int64_t c_m = 0;
-  bool add = false;  // continue the chains from C; else they start at 0
+  bool add = false;  // whether sums continue from C; otherwise they start at 0
   HeadPrefetch* prefetch = nullptr;
 };
 
@@ -80,7 +80,7 @@ struct HeadTile {
 struct HeadTileStats {
   float* max = nullptr;    // max of z
   float* sum = nullptr;    // sum of exp(z - max)
-  float* total = nullptr;  // sum of the logits as the loss sees them; null without smoothing
+  float* total = nullptr;  // sum of the logits after the loss has changed them; null without smoothing
   int64_t top_k = 0;
   float* best = nullptr;  // [top_k] planes, best first; equal logits are in ascending order of class
   int32_t* best_class = nullptr;
