@@ -20,8 +20,8 @@ namespace {
 using namespace winograd;  // NOLINT: one idea in three files
 
 constexpr int64_t kWeights = kWindow * kWindow;
-// The memory for the points of a strip, part of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the weights
-// pass through the rest.
+// The memory for the points of a strip. It is a part of the second-level cache of a core, which has 2 MiB (1 MiB on Zen
+// 4); the rest is for the weights.
 constexpr Bytes kTilesBytes = 768 * kKiB;
 constexpr Bytes kFloat = sizeof(float);
 // Time as a fraction of the time of a direct convolution. The products alone would take a quarter; the rest is for the

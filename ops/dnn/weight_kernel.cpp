@@ -16,8 +16,8 @@
 namespace xrun::ops {
 namespace {
 
-// Size of the widened activations of a call: part of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core. The
-// rest is for weights and narrow activations.
+// Size of the widened activations of a call. It is a part of the second-level cache of a core, which has 2 MiB (1 MiB
+// on Zen 4); the rest is for weights and narrow activations.
 constexpr Bytes kWidened = 768 * kKiB;
 // The number of calls into which a row block is divided so that several workers can share it, and the least size of the
 // activations of such a call.

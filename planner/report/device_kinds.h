@@ -1,4 +1,4 @@
-// Folds the list of devices in a report: many devices that do equal work take one line, so that a cluster of 512
+// Shortens the list of devices in a report: many devices that do equal work take one line, so that a cluster of 512
 // devices takes a few lines.
 #pragma once
 
@@ -23,8 +23,8 @@ struct DeviceKind {
 // Returns the kinds in the order of their first devices. If there are only a few devices, each is a separate kind.
 std::vector<DeviceKind> device_kinds(const std::vector<DeviceSummary>& devices);
 
-// Folds the rows of a text that has one row for each device. Rows with equal text are replaced by the first of them and
-// a row that states the number of the others.
+// Shortens a text that has one row for each device. Rows with equal text are replaced by the first of them and a row
+// that states the number of the other rows.
 struct NamedRow {
   std::string name;
   std::string text;

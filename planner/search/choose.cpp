@@ -127,8 +127,8 @@ class Chooser {
     }
   }
 
-  // Called after a candidate of a kind did not fit: decides whether to give up the kind and, after the first such
-  // candidate, whether to give up all kinds.
+  // Called after a candidate of a kind did not fit: decides whether to try more candidates of the kind and, after the
+  // first candidate that did not fit, whether to try any kind.
   Status look_again(KindState& kind) {
     if (kind.refused == 0) {
       return {};
@@ -172,7 +172,7 @@ class Chooser {
   }
 
   // Tries a candidate. If its estimate exceeds the limits, a program with recomputation of everything is made first; if
-  // that is not near the limits, the candidate is refused without further programs.
+  // that program is not near the limits, no further programs of the candidate are made.
   Status ask(const Candidate& candidate) {
     if (share_of(candidate) <= 1) {
       return attempt(candidate);

@@ -1,7 +1,7 @@
 // Steps: try the text without its hints; then smaller batches, by halving; then smaller row blocks; then other choices
 // for a large head. If the weights alone exceed the limits, smaller batches and row blocks cannot help and are not
-// tried. The memory of the last plan that did not fit shows which smaller batches may fit, so hopeless ones need no
-// program. The fixes are sorted by the predicted number of images per second.
+// tried. The memory of the last plan that did not fit shows which smaller batches may fit, so no program is made for
+// the others. The fixes are sorted by the predicted number of images per second.
 // Tests: tests/planner/search/choose_test.cpp
 #include "planner/search/fixes.h"
 

@@ -145,7 +145,7 @@ Prediction predict(const Decision& decision, const StepTimes& times, const Machi
   return predicted;
 }
 
-// Remembers the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
+// Keeps the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
 // cuts, and only the memory of their stages has to be computed again.
 class CutMemo {
  public:

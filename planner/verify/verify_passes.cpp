@@ -14,7 +14,7 @@ namespace xrun::planner {
 namespace {
 
 // The check of a program, with the number of head passes, the shards with rows, and the kind of instruction that
-// updates them.
+// updates the rows.
 class Passes {
  public:
   explicit Passes(const Program& program) : program_(program) {}
@@ -31,7 +31,7 @@ class Passes {
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
-      std::map<int, std::vector<const Buffer*>> weights;  // index: shard
+      std::map<int, std::vector<const Buffer*>> weights;  // index: shard; buffers with class rows
       for (const Buffer& buffer : program_.buffers) {
         if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight) {
           weights[buffer.shard].push_back(&buffer);
