@@ -42,11 +42,11 @@ enum class Kind : uint8_t {
   kSend,
   kRecv,
   // Each member receives the blocks of all other members. The blocks are one of:
-  // features or labels of a head pass, for one micro-batch of every replica (a
-  // pass with h = batch needs M / R such gathers); statistics of heads, norms,
-  // slices of summed gradients or pairs of compressed gradients, in place; batch
-  // statistics; gradients of a tied weight, exchanged among the stages that read
-  // this weight.
+  //   - features or labels of a head pass, for one micro-batch of every replica (a pass with h = batch needs M / R such
+  //     gathers);
+  //   - statistics of heads, norms, slices of summed gradients or pairs of compressed gradients, in place;
+  //   - batch statistics;
+  //   - gradients of a tied weight, exchanged among the stages that read this weight.
   kAllGather,
   // Sends terms to the device that sums them: dX partials to kReduceDx or, if `shard` >= 0, to kSumDx; slices of
   // gradients to kSumReplicas.
