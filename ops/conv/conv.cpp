@@ -144,7 +144,7 @@ Status grad_dwconv(GradBuilder& builder) {
   return grad_with(builder, dwconv_arguments(builder.node().attrs, builder.type(builder.input(0)).dims[1]));
 }
 
-// Returns the shard rule of a convolution. A grouped one is split only between groups, so its letter `g` counts groups.
+// Returns the shard rule of a convolution. With groups, it is split only between groups: its letter `g` counts groups.
 std::string by_groups(const Attrs& attrs, std::string_view dense, std::string_view grouped) {
   return attrs.integer("groups", 1) == 1 ? std::string(dense) : std::string(grouped) + "; groups=g";
 }

@@ -107,7 +107,7 @@ struct GradientBody {
                                   const T* dy, float* row, float* sums) {
     const int64_t channels = std::min<int64_t>(s.channels - channel, kLanes);
     const T* const from = x + (n * s.height + y) * s.width * s.channels + channel;
-    // The columns of x that outputs read.
+    // The number of columns of x that outputs read.
     const int64_t read = std::min(s.width, (s.out_width() - 1) * s.stride.w + s.reach().w - s.pad.w);
     for (int64_t j = 0; j < read; ++j) {
       store(row + (s.pad.w + j) * kLanes, load_upto<L>(from + j * s.channels, channels));

@@ -3,7 +3,7 @@
 
 #include "ops/simd/simd.h"
 
-// Clang needs another target attribute here, as `fma` in winograd_tiles.h explains.
+// Clang needs another target attribute here; the comment in `fma` (winograd_tiles.h) gives the reason.
 #ifdef __clang__
 #define XRUN_PRODUCTS "avx512f"
 #else

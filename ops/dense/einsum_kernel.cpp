@@ -1,7 +1,7 @@
-// Computes each sample as one batch of f32 matrix products. Letters that both operands and the result have count the
-// products, letters of one operand and the result are its rows or columns, and letters of both operands only are the
-// inner dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums
-// over letters that only this operand has.
+// Computes each sample as one batch of f32 matrix products. Letters of both operands and the result form the batch,
+// letters of one operand and the result form its rows or columns, and letters of only the two operands form the inner
+// dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums over
+// letters that only this operand has.
 // Tests: tests/ops/conformance_test.cpp
 #include "ops/dense/einsum_kernel.h"
 

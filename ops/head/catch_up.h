@@ -39,8 +39,8 @@ class IdleSteps {
   }
 
  private:
-  // powers_[k] = mu^k, as long as that is large enough to change an f32 sum whose first term has factor 1. The sums end
-  // at the same k.
+  // powers_[k] = mu^k, for all k for which mu^k is large enough to change an f32 sum whose first term has factor 1. The
+  // sums S end at the last of these k.
   std::vector<double> powers_;
   double factor_;             // factor for the shifts: 1, or mu in Nesterov's form
   std::vector<double> sums_;  // sums_[last] is S for rows that were last updated in step `last`

@@ -27,7 +27,7 @@ struct ClassTile {
   float* weight = nullptr;
   float* inverse = nullptr;  // 1 / norm of each row; null without cosine
   float* bias = nullptr;     // [count]; null without bias
-  // Set by open_states; null if the update has no such state.
+  // The states of the update, set by open_states; null if the update has no such state.
   UpdateStates weight_states{};
   UpdateStates bias_states{};
 };

@@ -32,7 +32,7 @@ class HeadPasses {
  public:
   HeadPasses(const HeadShape& shape, Isa isa);
 
-  // Fills weights.prepared: call once after the weights were set or loaded; updates keep it up to date.
+  // Fills weights.prepared: call once after the weights were set or loaded; updates also update weights.prepared.
   void prepare(const HeadWeights& weights, Workers& workers) const;
 
   // Writes the statistics of the shard's subtrees. stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).

@@ -19,7 +19,7 @@ namespace xrun::ops {
 //           First the first entries of all targets' lists are selected, then all second entries, and so on, until
 //           shape.active is reached; each step starts with another list. Null: no neighbours are selected.
 //   memory  head_selection of the shape; holds the result. HeadCounts::common compares it with the selection of the
-//           last step. REQUIRES: zeros before the first step, else `common` of that step is meaningless.
+//           previous step. REQUIRES: zeros before the first step, else `common` of that step is meaningless.
 // With shape.log_q, the correction of a drawn class is -log(share), where share is the fraction of its block's classes
 // without targets and neighbours that was drawn. The correction of targets and neighbours is 0. REQUIRES: labels of
 // shape.step_rows rows.

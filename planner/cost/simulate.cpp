@@ -1,7 +1,7 @@
-// A discrete-event simulation of a program: it posts each instruction when the instructions that it waits for have
-// ended, starts a unit (a computation, or all members of an exchange) when all of its members are posted, and continues
-// with the unit that ends next. It models two shared resources: cores, if there are more busy workers than cores, and
-// the links between nodes.
+// A discrete-event simulation of a program: it posts each instruction (makes it ready) when the instructions that it
+// waits for have ended, starts a unit (a computation, or all members of an exchange) when all of its members are
+// posted, and continues with the unit that ends next. It models two shared resources: cores, if there are more busy
+// workers than cores, and the links between nodes.
 #include "planner/cost/simulate.h"
 
 #include <algorithm>

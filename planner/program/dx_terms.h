@@ -16,7 +16,7 @@
 
 namespace xrun::planner {
 
-// The dX partials that one device sends for a sum: those of one shard, or of several that were summed before.
+// The dX partials that one device sends for a sum: those of one shard, or the sums over several shards.
 struct DxTerm {
   std::vector<int> shards;  // neighbouring shards with rows, in ascending order
   int device = 0;           // device that sends the term: the device of the shard, or the one that summed the shards

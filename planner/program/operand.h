@@ -3,8 +3,8 @@
 //
 // Address. An operand is at address: base of `buffer` + `offset` + `step` · k. The field `by` states what k counts: row
 // blocks or gradient partials from the first one of the instruction, or workers of the device. `bytes` is the size at
-// one such address. A `buffer` with purpose kInput names position 0 of the loader's ring; at run time its base is that
-// of the ring position that the step uses.
+// one such address. A `buffer` with purpose kInput is position 0 of the loader's ring; at run time its base is the
+// address of the ring position that the step uses.
 //
 // Order. A stage pass has the operands kZeroed; then for each node its inputs and its outputs, in order; then kScratch.
 // The operands of all other instructions are in the order in which the verifier derives them (planner/verify/).

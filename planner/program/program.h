@@ -47,7 +47,7 @@ namespace xrun::planner {
 // would shorten the waits of workers for one another, but not enough to justify their memory.
 inline constexpr int kMostPartials = 16;
 // The maximum number of replicas, which is also the maximum number of readers of a tied weight: a kernel that sums over
-// them has space for this many addresses.
+// replicas or readers has space for this many addresses.
 inline constexpr int kMostReplicas = kMostReaders;
 
 // A contiguous range of forward nodes in printed order, with the backward nodes that belong to them.

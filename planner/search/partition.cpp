@@ -168,8 +168,8 @@ class Partitioner {
           continue;  // a bound close to the last one would give almost the same partition
         }
       } else if (n_ > kExactLayers) {
-        // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows all cuts that the
-        // others allow; the first one would exclude the best cuts of the window.
+        // Bounds within 1 / 1000 form a window, since no prediction of many layers is more exact. The last bound of a
+        // window allows all cuts that the others allow; the first one would exclude the best cuts.
         const auto behind =
             std::upper_bound(bounds.begin() + static_cast<std::ptrdiff_t>(at), bounds.end(), 1.001 * bounds[at]);
         at = static_cast<size_t>(behind - bounds.begin()) - 1;
@@ -269,7 +269,7 @@ class Partitioner {
     return best_.back();
   }
 
-  // The least times of the layers before each position on `s` stages.
+  // Returns, for each position, the least time of the layers before the position on `s` stages.
   const double* best_of(int s) const { return best_.data() + static_cast<size_t>(s) * (static_cast<size_t>(n_) + 1); }
 
   // The first layer at which stage `s` begins in the best cuts of the layers before `end`.

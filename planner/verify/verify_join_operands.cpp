@@ -223,7 +223,7 @@ class JoinOperands : HeadOperandView {
     return end();
   }
 
-  // Checks a kSumDx, which sums these rows over several shards of a node, on a device of the node.
+  // Checks a kSumDx, which sums the rows of a micro-batch over several shards of a node, on a device of the node.
   Status check_sum_dx() {
     const DxSum* sum = sums_gradients() && one_->shard >= 0 ? find_sum() : nullptr;
     if (sum == nullptr) {

@@ -116,7 +116,7 @@ struct HeadKernels {
   // Copies past the caches. `to` is aligned to 64, n is a multiple of 16. Other threads see the copy only after a store
   // fence.
   void (*stream)(float* to, const float* from, int64_t n) = nullptr;
-  // 1 / max(norm of w, kHeadEpsilon).
+  // Returns 1 / max(norm of w, kHeadEpsilon).
   float (*inverse_norm)(const float* w, int64_t dim) = nullptr;
   // Replaces the gradient g of a direction w · inverse by that of the class weight w: g = inverse · (g - (g ·
   // direction) direction).

@@ -88,7 +88,7 @@ void gemm_of(const HeadGemm& call) {
     const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
     const bool add = call.add || k0 > 0;
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      // Tiles of nearly equal size, since a small last one would leave the multipliers idle.
+      // Tiles of nearly equal size, since a small last tile would leave the multipliers idle.
       const int64_t m0 = call.m * tile / tiles;
       const int r = static_cast<int>(call.m * (tile + 1) / tiles - m0);
       const uint32_t* a = call.a + m0 * call.a_m + k0 * call.a_k;

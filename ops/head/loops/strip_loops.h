@@ -52,7 +52,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
     return;
   }
   if (stats.top_k == 1) {
-    // Runs downwards, so that the lowest of equal classes is found last and kept.
+    // Goes through the classes in descending order, so that the lowest of equal classes is found last and kept.
     auto first = V::broadcast(0.0F);
     for (int64_t c = end - 1; c >= begin; --c) {
       const auto place = V::broadcast(static_cast<float>(c - begin));
