@@ -13,7 +13,7 @@
 namespace xrun::planner {
 namespace {
 
-// The time to call a kernel through its object, with its arguments; measurements give tenths of a microsecond.
+// The time to call a kernel through its object, with its arguments. Measurements give a few tenths of a microsecond.
 constexpr Seconds kCall = 2e-7;
 
 // The times to read a field of a sample, and to run one stage of the data pipeline over one element of it. The three
@@ -151,7 +151,7 @@ Seconds CostModel::select_largest(int64_t elements, int64_t selected, int worker
 
 Seconds CostModel::exact_graph(const KnnShape& shape, int ranks) const {
   const auto classes = static_cast<double>(shape.classes);
-  // A rank compares its own classes with one another once, and each of them with all classes of other ranks.
+  // A rank compares its own classes with one another once, and each of its classes with all classes of other ranks.
   const double share = 1.0 / ranks;
   const double pairs = classes * classes / 2 * share * (2 - share);
   const double macs = pairs * static_cast<double>(KnnLayout(shape, false).dim_padded);

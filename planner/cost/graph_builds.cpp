@@ -91,7 +91,7 @@ std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module) 
   period.time = period.steps * plan.predicted.step;
   period.added = build_time(plan) / period.steps;
   if (const double total = steps_of(plan, train); total > 0) {
-    // The first graph is built at the start if the initial weights come from another run, else after a period.
+    // The first graph is built at the start if the initial weights are loaded from a checkpoint, else after a period.
     const bool at_start = !train.init_checkpoint.empty();
     period.builds = static_cast<int64_t>(std::ceil(total / period.steps)) - (at_start ? 0 : 1);
     period.added = static_cast<double>(period.builds) * build_time(plan) / total;

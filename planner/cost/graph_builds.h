@@ -1,4 +1,4 @@
-// Predicts the builds of the graphs of nearest classes from which `active_classes = knn(...)` selects. A build runs
+// Predicts the builds of the graphs of nearest classes, from which `active_classes = knn(...)` selects. A build runs
 // during the steps and shares the processors with them, so it also makes the steps slower.
 #pragma once
 
@@ -16,8 +16,8 @@ std::vector<GraphBuild> graph_builds(const Program& program, const CostModel& co
 // Returns the time after which all graphs of a plan are built; they are built concurrently.
 Seconds build_time(const Plan& plan);
 
-// The period in which a run builds its graphs again. `graph_period` returns nullopt for a plan without graphs, or if
-// `rebuild` depends on an unknown number of samples.
+// The period in which a training run builds its graphs again. `graph_period` returns nullopt for a plan without graphs,
+// or if `rebuild` depends on an unknown number of samples.
 struct GraphPeriod {
   double steps = 1;    // number of steps from one build to the next
   Seconds time = 0;    // time of these steps without a build

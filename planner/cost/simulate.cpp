@@ -124,8 +124,8 @@ void summarise(const Program& program, ProgramTimes& times) {
 }
 
 // A discrete-event simulation of the instructions: when a unit ends, the instructions that waited only for it are
-// posted. Durations are measured with a clock of work. It advances like real time while every busy worker has a core,
-// and more slowly otherwise; `late_` is the time by which it lags behind real time.
+// posted. Durations are measured with a clock of work, which advances like real time while every busy worker has a
+// core, and more slowly otherwise. `late_` is the time by which the clock lags behind real time.
 class ProgramRun {
  public:
   ProgramRun(const Program& program, int cores)

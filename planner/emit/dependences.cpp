@@ -21,7 +21,7 @@
 namespace xrun::planner {
 namespace {
 
-// An event to wait for: an exchange has received its blocks, or has released those that it sends.
+// An event to wait for: an exchange has received its blocks, or has released the blocks that it sends.
 enum Event : uint8_t { kReceived, kReleased };
 
 struct Wait {
@@ -234,7 +234,7 @@ class Deriver {
       for (const int32_t reader : readers_[static_cast<size_t>(tenant.buffer.index)]) {
         waits.push_back(end_of_read(reader));
       }
-      // Bytes outside the new buffer still belong to the old one.
+      // Bytes outside the new buffer still belong to the old buffer.
       at = tenants.erase(at);
       if (first < begin) {
         tenants.emplace_hint(at, first, Tenant{begin, tenant.buffer});

@@ -71,9 +71,9 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// Returns the buckets of the compressed gradients of a stage, or of all others. Gradients are in the order of the
-// parameters, which is the same for all members of an exchange. A gradient that is larger than a bucket has a bucket of
-// its own.
+// Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order of
+// the parameters, which is equal for all members of an exchange. A gradient that is larger than a bucket has a bucket
+// of its own.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;

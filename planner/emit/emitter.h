@@ -165,7 +165,7 @@ class Emitter {
   int stage_with_gradient(ParamId param) const;
   ParamId holder(ParamId param, int stage) const;
 
-  // Building blocks.
+  // Functions that several of these files use.
   BufferId add_buffer(Buffer buffer);
   Instruction& add(Instruction instruction);
   BufferId place(ValueId value, int device, int micro_batch) const;  // invalid if the value has no buffer there
@@ -198,7 +198,7 @@ class Emitter {
   std::map<int, BufferId> norms_;                                       // key: device
   NormLayout norm_layout_;
 
-  // Heads; keys begin with the index in Program::heads.
+  // State of heads; keys begin with the index in Program::heads.
   std::vector<std::vector<ShardPart>> shard_parts_;  // index: head, shard
   struct ShardBuffers {
     std::vector<BufferId> weights;  // class weights, bias
@@ -216,7 +216,7 @@ class Emitter {
   std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> partials_;           // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> logits_;             // (head, shard, pass)
-  // (head, micro-batch, first shard of a node's sum or -1)
+  // Key: (head, micro-batch, first shard of a node's sum or -1).
   std::map<std::tuple<size_t, int, int>, BufferId> terms_;
   std::map<std::tuple<size_t, int, int>, BufferId> node_sums_;
   std::map<std::pair<size_t, int32_t>, BufferId> results_;  // (head, value)

@@ -51,15 +51,15 @@ Packing pack(std::span<LiveRange> ranges);  // pack.cpp
 Bytes live_max(std::span<const LiveRange> ranges);
 
 // Returns the layout of a worker's slice in which `nodes` run in order on one row block. Each value of `locals` is
-// alive from its producer to its last reader. The values are followed by the scratch memory of kernels, which is as
-// large as the node that needs most.
+// alive from its producer to its last reader. The values are followed by the scratch memory of kernels, whose size is
+// that of the node that needs the most.
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
                          std::span<const ValueId> locals, int64_t norm_rows);
 
 // Sets first_use and last_use of all buffers from the instructions, then the offsets of the buffers and the arenas of
 // the program. An arena begins with the persistent buffers in the order of Program::buffers: first those with learned
 // values, whose offsets therefore do not depend on the batch, then those that each step overwrites (`is_refilled`). All
-// other buffers follow and are placed by `pack`. The first arena is the host's; the arenas of the devices follow.
+// other buffers follow and are placed by `pack`. The arena of the host comes first, before the arenas of the devices.
 void place_buffers(Program& program);
 // Makes each arena of the program at least as large as the arena with the same index in `arenas`.
 void enlarge_arenas(Program& program, const std::vector<Arena>& arenas);

@@ -1,7 +1,7 @@
 // Steps: find the stage that makes each value. For each stage, look at the inputs of all nodes (find_reads): a value of
-// another stage becomes a crossing, a value of the stage's forward pass that its backward pass reads is saved, unless
+// another stage becomes a crossing; a value of the stage's forward pass that its backward pass reads is saved, unless
 // it is computed again. When the crossings of all stages are known, decide which values of each stage need a buffer
-// (settle): the saved, sent and gathered ones, results and statistics. All others are local to the scratch memory of a
+// (settle): saved, sent and gathered values, results and statistics. All others are local to the scratch memory of a
 // worker.
 // Tests: tests/planner/emit/emit_test.cpp
 #include "planner/emit/value_flow.h"

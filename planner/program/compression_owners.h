@@ -31,7 +31,7 @@ class CompressionOwners {
   ReplicaSums sums(ParamId param) const {
     return ReplicaSums::over_runs(replicas_, sender_replicas_, places_[static_cast<size_t>(param.index)]);
   }
-  // The index of a replica's sender among all senders.
+  // Returns the index of a replica's sender among all senders.
   int sender_of(int replica) const { return replica / sender_replicas_; }
 
  private:

@@ -36,8 +36,8 @@ class DxTerms {
   // Returns all terms of a sum on device `receiver`, in the order of their classes. If a node sums its shards first,
   // `turn` selects the device of the node that does it, so that calls with successive turns distribute the work.
   std::vector<DxTerm> of_sum(int receiver, int turn) const;
-  // Returns the term of the shards that a node sums for other nodes and of which `first` is the first; null if no such
-  // term exists. The device of the term is the device of one of these shards.
+  // Returns the term for the shards of a node, the first of which is `first`, that the node sums for other nodes; null
+  // if no such term exists. The device of the term is the device of one of these shards.
   const DxTerm* on_node(int first) const;
   // Returns a term for each of the shards of a summed term.
   std::vector<DxTerm> shards_of(const DxTerm& summed) const;

@@ -22,7 +22,7 @@ struct Machine {
   std::vector<int> device_nodes;
   NetworkSpec network;
 
-  // The number of threads of a device: the threads are divided as evenly as possible, at least one for each device.
+  // Returns the number of threads of a device: threads are divided as evenly as possible, at least one per device.
   int threads_of(int device) const;
   int node_of(int device) const { return device_nodes.empty() ? 0 : device_nodes[static_cast<size_t>(device)]; }
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }

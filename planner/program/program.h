@@ -112,7 +112,7 @@ struct HeadPlan {
   bool mapped = false;  // RowPlace::kMapped: see is_mapped
 
   ClassBlocks blocks() const { return {.classes = classes, .size = class_block}; }
-  // Class rows of the shard whose logits are kept.
+  // Returns the number of class rows of the shard whose logits are kept.
   int64_t kept_classes(const HeadShard& shard) const {
     return std::min(shard.row_end - shard.row_begin, shard.kept_blocks * class_block);
   }
@@ -166,7 +166,7 @@ struct Program {
   int senders() const { return replicas / sender_replicas; }  // senders of compressed gradients
   int micro_batches_of_replica() const { return micro_batches / replicas; }
   int64_t partials_of_replica() const { return partials / replicas; }
-  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to
+  // Returns the gradient partial, counted over all replicas, to which row block `block` of the batch adds
   // (docs/internals/determinism.md, "Gradient partials").
   int64_t partial_of(int64_t block) const {
     if (deterministic) {
@@ -178,11 +178,11 @@ struct Program {
   }
 };
 
-// The range of classes of each term that a kReduceDx or kSumDx adds, in the order of its operands.
+// Returns the range of classes of each term that a kReduceDx or kSumDx adds, in the order of its operands.
 std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head);
 
-// The shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep). The planner sizes
-// buffers and the backend makes kernels for this shape.
+// Returns the shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep). The
+// planner sizes buffers and the backend makes kernels for this shape.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
@@ -199,7 +199,7 @@ RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 // The shapes of an exact and of an approximate build of the lists of nearest classes, on the cores of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);
 KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head);
-// The number of workers of all devices of a rank.
+// Returns the number of workers of all devices of a rank.
 int workers_of_rank(const Program& program, int rank);
 
 // Returns the program as text that is equal for equal programs: each instruction with its operands, in order (`xrun

@@ -47,7 +47,7 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   return saved;
 }
 
-// Adds up the figures of nodes to layers.
+// Adds up the figures of the nodes of each layer.
 class LayerList {
  public:
   LayerList(const Program& program, const Graph& graph, int depth)

@@ -51,9 +51,9 @@ struct LayerSummary {
   Seconds backward = 0;
   Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader
 };
-// The dimensions of one sample, "64 x 28 x 28".
+// Returns the dimensions of one sample, "64 x 28 x 28".
 std::string dims_text(const TensorType& type);
-// The first parts of a path, which name its layer.
+// Returns the first parts of a path, which name its layer.
 std::string layer_name(const std::string& path, int depth);
 // Returns the layers in printed order. `depth` is the number of parts of a path that name a layer. 0 means the first
 // part, followed by the number of the element if the part is a list ("blocks.3").
@@ -85,9 +85,9 @@ struct RunTimes {
 };
 RunTimes run_times(const Plan& plan, const Module& module);
 
-// Times of the plan's training program. Plans are verified before they are reported, so there is no error.
+// Returns the times of the plan's training program. Plans are verified before, so there is no error.
 ProgramTimes times_of(const Plan& plan);
-// Times of another program of a plan (Plan::smaller).
+// Returns the times of another program of a plan (Plan::smaller).
 ProgramTimes times_of(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -21,7 +21,7 @@ std::string list(const std::vector<int64_t>& values) {
   return text;
 }
 
-// "one of 1, 2, 4", or "1" if there is only one value.
+// Returns "one of 1, 2, 4", or "1" if there is only one value.
 std::string one_of(const std::vector<int64_t>& values) { return (values.size() > 1 ? "one of " : "") + list(values); }
 
 // Checks that row blocks divide the batch.

@@ -24,7 +24,7 @@ constexpr int kExactLayers = 48;
 
 // With more layers than this, neighbouring layers are merged, since the tables grow with the square of the layers.
 constexpr int kMostLayers = 2048;
-// The limit if each stage chooses the layers to run again.
+// Replaces kMostLayers if each stage chooses the layers to run again.
 constexpr int kMostLayersChosen = 256;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -107,8 +107,8 @@ class StageTable {
   std::vector<const Table*> by_stage_;
 };
 
-// Sets each of next[first .. last] to the sum of `before`, its cost and its hop, if that is smaller. Most of the time
-// is spent in this loop. The compiler vectorizes it, but not if the function is inlined.
+// Sets each of next[first .. last] to the sum of `before`, its cost and its hop, if the sum is smaller. Most of the
+// time is spent in this loop. The compiler vectorizes it, but not if the function is inlined.
 [[gnu::noinline]] void lower(double* __restrict next, double before, const double* costs, const double* hops, int first,
                              int last) {
   for (int j = first; j <= last; ++j) {
@@ -204,8 +204,8 @@ class Partitioner {
   int last_end(int s) const { return n_ - (request_.stages - s - 1); }
   int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, last_end(s) - 1); }
 
-  // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. It is one range, since
-  // more layers never take less time. The last stage ends with the last layer.
+  // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. The ends form one range,
+  // since more layers never take less time. The last stage ends with the last layer.
   struct Ends {
     int first = 0;
     int last = -1;
@@ -272,7 +272,7 @@ class Partitioner {
   // Returns, for each position, the least time of the layers before the position on `s` stages.
   const double* best_of(int s) const { return best_.data() + static_cast<size_t>(s) * (static_cast<size_t>(n_) + 1); }
 
-  // The first layer at which stage `s` begins in the best cuts of the layers before `end`.
+  // Returns the first layer of stage `s` in the best cuts of the layers before `end`.
   int begin_of(Seconds limit, int s, int end) const {
     const double* now = best_of(s);
     for (int i = s; i <= last_begin(s); ++i) {

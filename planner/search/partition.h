@@ -20,8 +20,8 @@ struct PartitionLayer {
   bool joined = false;  // no cut before this layer is allowed
 };
 
-// Which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the stage fits
-// into its memory, else the cheapest set with which it fits.
+// Determines which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the
+// stage fits into its memory, else the cheapest set with which it fits.
 enum class Recompute { kNone, kAll, kChosen, kAuto };
 
 struct PartitionRequest {

@@ -98,7 +98,7 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
       stage.forward.push_back(chain.nodes[p]);
       if (again[p]) {
         stage.recomputed.push_back(chain.nodes[p]);
-        // Recomputed blocks are distributed over the workers like those of a backward pass, by gradient partial.
+        // Recomputed blocks are distributed over the workers like the blocks of a backward pass, by partial.
         repeated += request.layers[p].forward;
       }
       stage.forward_time += request.layers[p].forward;

@@ -60,7 +60,7 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
 Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
                                   const Graph& training, const Decision& decision);
 
-// The devices of a stage; index: replica.
+// Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
 
 // Returns the seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.

@@ -13,7 +13,7 @@ namespace xrun::planner {
 namespace {
 
 // The maximum number of micro-batches, unless a hint, replicas or accumulation require more. With more micro-batches,
-// starting the passes of one takes longer than the passes themselves.
+// starting the passes of a micro-batch takes longer than the passes themselves.
 constexpr int64_t kMostMicroBatches = 64;
 
 int devices_of_first_node(const Machine& machine) {
@@ -54,13 +54,13 @@ class SettingList {
   }
 
   std::vector<Setting> settings;
-  // Whether a setting was left out since its backward passes would begin before a single head pass.
+  // Whether a setting was left out since its backward passes would begin before the single head pass of the step.
   bool early_backward = false;
 
  private:
   // Adds the settings of these stages and replicas with each number of micro-batches.
   void add_counts(int stages, int replicas) {
-    // The first steps of a growing batch have a `times`-th of the micro-batches.
+    // The first steps of a growing batch have 1 / `times` of the micro-batches.
     const int64_t times = train_.growth ? train_.growth->times : 1;
     for (const int64_t count : counts_) {
       const bool wanted = schedule_.micro_batches

@@ -34,8 +34,8 @@ std::vector<int64_t> divisors(int64_t n);
 // row blocks of a micro-batch. `blocks` is the number of row blocks of the batch.
 int partials_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine);
 
-// Returns the possible numbers of micro-batches: a micro-batch has whole row blocks, all of one of the batches that an
-// update accumulates.
+// Returns the possible numbers of micro-batches: a micro-batch has whole row blocks, all from one of the batches that
+// an update accumulates.
 std::vector<int64_t> micro_batch_counts(const TrainSpec& train);
 
 // Returns the first hint that sets the granularity of a head's passes; null if there is none. It holds for all heads,

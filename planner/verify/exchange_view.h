@@ -1,6 +1,6 @@
 // Functions that all checks of exchanges use: they determine the exchange to which an instruction belongs, the members
 // of its group, and the blocks that are sent and received. The members that a group must have are derived from stages
-// and shards, which ensures that every sent block is received and that no other block is.
+// and shards, which ensures that exactly the sent blocks are received.
 #pragma once
 
 #include <map>
@@ -81,7 +81,7 @@ class ExchangeView : protected OperandView {
     return program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)];
   }
 
-  // Takes a block of `bytes` at `offset` of the buffer of the next operand, to or from device `peer`.
+  // Takes the next operand, a block of `bytes` at `offset` of its buffer that is sent to or comes from device `peer`.
   Status take_block(Role role, int peer, Bytes offset, Bytes bytes) {
     return take({.role = role,
                  .access = role == Role::kReceived ? Access::kWrite : Access::kRead,
@@ -90,7 +90,7 @@ class ExchangeView : protected OperandView {
                  .bytes = bytes});
   }
 
-  // Takes all rows of a micro-batch in a buffer of a stage.
+  // Takes the next operand, which must be all rows of a micro-batch in a buffer of a stage.
   Status take_micro_batch(Operand wanted, ValueId value, int micro_batch) {
     XRUN_ASSIGN(const Buffer* buffer, next(wanted.role));
     const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;

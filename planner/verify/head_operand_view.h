@@ -72,7 +72,7 @@ class HeadOperandView : protected OperandView {
                  .bytes = rows() * kHeadSoftmaxRow});
   }
 
-  // Takes a shard's part of statistics or of dX partials.
+  // Takes the next operand, which must be a shard's part of statistics or of dX partials.
   Status take_part(Role role, Access access, const HeadShard& shard) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     const bool stats = role == Role::kStats;

@@ -47,7 +47,7 @@ bool is_on_host(Purpose purpose) {
          purpose == Purpose::kHeadBuild;
 }
 
-// Whether buffers of this purpose may name a value of the graph.
+// Whether buffers of this purpose may have a value of the graph.
 bool has_value(Purpose purpose) {
   switch (purpose) {
     case Purpose::kWeight:
@@ -198,7 +198,7 @@ class Buffers {
   }
 
   bool compressed(ParamId param) const { return owners_.compresses(param); }
-  // Whether the buffer's replica compresses its gradients.
+  // Whether the replica of a buffer compresses the gradient of the buffer's parameter.
   bool keeps_residual(const Buffer& buffer) const {
     return compressed(buffer.param) && owners_.owns(buffer.param, buffer.replica);
   }

@@ -37,7 +37,7 @@ class ExchangeOperands : ExchangeView {
     }
   }
 
-  // Checks the operands of a send or a receive between stages. verify_passes has checked that the two belong together.
+  // Checks the operands of a send or receive between stages. verify_passes has checked that each send has a receive.
   Status check_transfer() {
     const bool send = one_->kind == Kind::kSend;
     XRUN_ASSIGN(const Buffer* buffer, next(send ? Role::kSent : Role::kReceived));

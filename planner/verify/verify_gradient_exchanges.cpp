@@ -121,7 +121,7 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // Takes a slice of the gradient itself; a slice without elements is not sent.
+  // Takes the next operand, a slice of the gradient itself; a slice without elements is not sent and has no operand.
   Status take_slice(Role role, ParamId param, int other, Slice slice) {
     if (slice.bytes == 0) {
       return {};
@@ -159,12 +159,12 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // Whether a gradient has any elements for the members of a replica's sum in a round.
+  // Whether the slice that the members of a replica's sum divide in a round has any elements.
   bool exchanges(ParamId param, int round, int replica) const {
     return round == kOfSender || round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
   }
 
-  // The weights of a stage whose gradients are exchanged in a round.
+  // Returns the weights of a stage whose gradients are exchanged in a round.
   const std::vector<ParamId>& exchanged(int stage, int round) const {
     return (round == kOfSender ? compressed_ : whole_)[static_cast<size_t>(stage)];
   }
@@ -192,8 +192,8 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // Checks an exchange of the gradients of a tied weight: the device sends those of its own readers to the other stages
-  // that read the weight, and receives the gradients of their readers.
+  // Checks an exchange of the gradients of a tied weight: the device sends the gradients of its own readers to the
+  // other stages that read the weight, and receives the gradients of their readers.
   Status check_readers() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");

@@ -13,8 +13,8 @@
 namespace xrun::planner {
 namespace {
 
-// When a buffer is accessed. The instructions of a stream begin in order, so two buffers are compared by the first
-// access in each stream to the later one.
+// The times of the accesses to a buffer. The instructions of a stream begin in order, so two buffers are compared by
+// the first access in each stream to the later one.
 struct Life {
   int32_t first = -1;  // the instruction that accesses the buffer first
   int32_t last = -1;

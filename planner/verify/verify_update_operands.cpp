@@ -53,8 +53,8 @@ Status UpdateOperands::run() {
   return check_complete();
 }
 
-// Whether the gradients of the instruction's stage have been summed over partials, and (the next function) over all
-// replicas as well. This holds for a stage without gradients, which only updates running statistics.
+// Whether the gradients of the instruction's stage have been summed over partials (is_folded) and also over all
+// replicas (the next function). This holds for a stage without gradients, which only updates running statistics.
 bool UpdateOperands::is_folded() {
   return gradients_[static_cast<size_t>(one_->stage)].empty() || program_.partials == program_.replicas ||
          done().contains(kFold);
@@ -66,7 +66,7 @@ bool UpdateOperands::is_summed() {
 }
 
 // Records that an exchange has delivered the terms of a round. A replica exchanges the terms of each round once, after
-// it has summed those of the previous round, since it sends the result.
+// it has summed the terms of the previous round, since it sends the result.
 Status UpdateOperands::note_terms() {
   if (!on_its_device()) {
     return at_fault("is of no stage, or elsewhere");
@@ -177,7 +177,7 @@ int UpdateOperands::rank_of_instruction() const {
   }
 }
 
-// Returns the weights whose gradients the instruction must name.
+// Returns the weights whose gradients must be operands of the instruction.
 std::set<ParamId> UpdateOperands::gradients_named() const {
   const auto stage = static_cast<size_t>(one_->stage);
   std::set<ParamId> named = one_->kind == Kind::kCompress      ? compressed_[stage]
@@ -215,7 +215,7 @@ bool UpdateOperands::has_tied(const Stage& stage) const {
                              [&](ParamId param) { return graph_.param(param).tied.valid(); });
 }
 
-// Whether the clip counts gradients of the stage.
+// Whether the clip counts any gradient of the stage.
 bool UpdateOperands::has_counted(const Stage& stage) const {
   return std::ranges::any_of(whole_[static_cast<size_t>(stage.index)],
                              [&](ParamId param) { return !graph_.is_tied_copy(param); });
