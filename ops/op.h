@@ -24,7 +24,7 @@ struct TensorView {
   }
 };
 
-// The types and sizes that a kernel is made for. Every call has exactly these types and `rows` rows
+// The types and sizes for which a kernel is made. Every call has exactly these types and `rows` rows
 // (docs/internals/determinism.md, "Row blocks"), so a kernel is made once per spec and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included

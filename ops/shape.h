@@ -56,7 +56,7 @@ Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& a
 // The infer function of operators whose attribute `dims` is the shape of their result.
 Result<OpShape> infer_dims(std::span<const TensorType> inputs, const Attrs& attrs);
 
-// The number of elements of a tensor in a row block of `rows` rows.
+// Returns the number of elements of a tensor in a row block of `rows` rows.
 int64_t block_elements(const TensorType& type, int64_t rows);
 
 // pointwise_cost is the cost per sample of an operator that reads and writes all operands with a batch once and has

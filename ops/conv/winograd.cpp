@@ -169,7 +169,7 @@ template <typename T>
 template <typename T>
 class Winograd final : public Kernel {
  public:
-  // `shape` is the shape of the convolution that is computed; for dx its input channels are those of dy.
+  // `shape` is the shape of the convolution that is computed; for dx, this is the convolution whose input is dy.
   Winograd(const KernelSpec& spec, const dnn::ConvShape& shape, bool turned)
       : shape_(shape), tiling_(tiling_of(shape, spec.rows, kTilesBytes)), turned_(turned) {}
 

@@ -109,7 +109,7 @@ class ApplyWeight final : public Kernel {
   dnn::Primitive pack_;
 };
 
-// A primitive that computes the gradient of some outputs of a weight, and one that adds the result to the accumulator.
+// A primitive that computes the gradient of some outputs of a weight, and a primitive that accumulates the result.
 struct GradientCall {
   int64_t outputs = 0;
   dnn::Primitive use;

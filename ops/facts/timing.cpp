@@ -1,6 +1,6 @@
 // A kernel, head or update is called once to warm up and then up to kCalls times; the result is the median. Operands
-// are allocated and filled with random data first. Before each timed call, those that a training step would read from
-// memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
+// are allocated and filled with random data first. Before each timed call, the operands that a training step would read
+// from memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
 // Tests: tests/ops/facts/facts_test.cpp
 #include "ops/facts/timing.h"
 
@@ -18,7 +18,7 @@
 namespace xrun::ops {
 namespace {
 
-// The CPU time of the calling thread, on which kernels run alone. The time of other programs does not count.
+// Returns the CPU time of the calling thread, on which kernels run alone. The time of other programs does not count.
 Seconds thread_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -10,7 +10,7 @@
 namespace xrun::ops {
 namespace {
 
-// Kind of the value that is rounded. It is part of the key of the random numbers, so that these differ.
+// Kind of a rounded value. It is part of the key of the random numbers, so weights and states get different ones.
 enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // the numbers of further states follow
 
 // The vectors with one element for each class that HeadSlice::class_vectors holds.

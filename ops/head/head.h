@@ -115,7 +115,7 @@ class HeadJoin {
   // Adds the dX partials of neighbouring shards for `rows` rows, which are whole row blocks. The result has the
   // subtrees of the blocks of all these shards together.
   //   gradients[r]  as for reduce_dx
-  //   out           the result for the first subtree; that for each further one follows `step` bytes later
+  //   out           the result for the first subtree; the result for each next subtree follows `step` bytes later
   void sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const;
 
  private:

@@ -34,8 +34,8 @@ const HeadCounts& counts_of(const std::byte* memory);
 // Returns the number of the class `label` of the head among the active classes of the shard, or -1.
 int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t label);
 
-// Counts the classes that are in both of two ascending lists: the selections of a shard in this step and in the last
-// one.
+// Counts the classes that are in both of two ascending lists: the selections of a shard in this step and in the
+// previous step.
 int64_t count_common(std::span<const int32_t> left, std::span<const int32_t> right);
 
 }  // namespace xrun::ops

@@ -61,7 +61,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
   }
 }
 
-// Computes partial[row ..] = G · W, or adds it if `add`.
+// Computes partial[row ..] = G · W or, if `add`, adds G · W to partial[row ..].
 void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool add, float* partial,
             HeadPrefetch* prefetch) {
   const int64_t dims = pass.layout.dim_padded;

@@ -1,7 +1,7 @@
 // Sums the partial results of class blocks in one fixed binary tree (docs/internals/determinism.md, "Sums over
-// classes"). Two results are added as soon as both sides of a pair are complete. So few partial results wait for their
-// neighbours, whatever the number of blocks, and a few buffers suffice. The bits do not depend on the order in which
-// blocks are finished.
+// classes"). Two results are added as soon as both sides of a pair are complete. Therefore only a few partial results
+// wait for their neighbours, whatever the number of blocks, and a few buffers suffice. The bits do not depend on the
+// order in which blocks are finished.
 #pragma once
 
 #include <mutex>

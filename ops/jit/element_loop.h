@@ -13,15 +13,15 @@ namespace xrun::ops {
 
 inline constexpr size_t kMostOperands = 64;  // maximum of inputs and outputs of a loop together
 
-// Size above which the results of a call are stored past the caches (LoopForm::streams). So large a result would leave
-// the caches before it is read again, and storing it past them avoids reading its cache lines first.
+// Size above which the results of a call are stored past the caches (LoopForm::streams). A result of this size would
+// leave the caches before it is read again, and storing it past them avoids reading its cache lines first.
 inline constexpr Bytes kStreamed = Bytes{16} << 20;
 
 class ElementLoop {
  public:
-  // If `compile` is set, asks for compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that only
-  // describes itself for a plan does not need it. REQUIRES: an input for each one that `expr` reads, an output for each
-  // of its results, and at most kMostOperands inputs and outputs together.
+  // If `compile` is set, gets compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that only describes
+  // itself for a plan does not need it. REQUIRES: an input for each one that `expr` reads, an output for each of its
+  // results, and at most kMostOperands inputs and outputs together.
   ElementLoop(LoopForm form, Isa isa, bool compile);
 
   // Size of the working memory of one thread, aligned to 64. It is equal for compiled and interpreted loops, so that

@@ -1,6 +1,6 @@
 // Finds the nearest classes of up to 1,024 class rows at a time. Each row has a list of the best classes among those
-// that it was compared with. Scores are the exact ones of ops/knn/knn.h, so a list does not depend on the order of the
-// comparisons.
+// that it was compared with. Scores are the exact scores of ops/knn/knn.h, so a list does not depend on the order of
+// the comparisons.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class KnnBlockSearch {
   // Compares the given rows with the classes at `places`.
   void compare(std::span<const int32_t> rows, const KnnPanels& classes, ClassRange places);
 
-  // The list of row i as keys (ops/knn/candidates.h), best first. It is shorter than `wanted` if the row was compared
-  // with fewer classes.
+  // Returns the list of row i as keys (ops/knn/candidates.h), best first. It is shorter than `wanted` if the row was
+  // compared with fewer classes.
   std::span<const uint64_t> best(int64_t i);
 
  private:

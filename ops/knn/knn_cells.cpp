@@ -197,7 +197,7 @@ void Build::pack_classes(Workers& workers) const {
 }
 
 // Returns the places of the classes of a cell with which a class is compared. For a large cell these are only the
-// places near `around` if the cell is the class's own, else the first ones.
+// places near `around` if the cell is the class's own, else the first places.
 ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const {
   const int32_t* starts = part<int32_t>(at_.starts) + cell;
   ClassRange places{starts[0], starts[1]};

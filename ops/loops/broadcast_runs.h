@@ -62,7 +62,7 @@ class BroadcastReader {
 
   // Whether the operand has the same elements as the result in the same order, so that nothing needs to be copied.
   bool is_whole() const { return runs_.is_one_run() && runs_.steps()[0] == 1; }
-  // The number of elements after which the operand repeats: 1 for a single number, 0 if it does not repeat.
+  // Returns the number of elements after which the operand repeats: 1 for a single number, 0 if it does not repeat.
   int64_t period() const;
   // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there() is
   // true if runs are contiguous f32 and so can be read without a copy.

@@ -20,7 +20,7 @@ struct NormColumns {
   const float* slope = nullptr;  // slope of a prelu after the norm
 };
 
-// The number of operations of the attribute `then`, or 0 without it.
+// Returns the number of operations of the attribute `then`, or 0 without it.
 double function_operations(const Attrs& attrs);
 
 class NormFunction {

@@ -24,7 +24,7 @@ class OwnUpdate {
 
   int states() const { return rule_.states; }
   int norms() const { return static_cast<int>(rule_.norms.size()); }
-  // The number of levels of norms. The norms of a level read only norms of lower levels.
+  // Returns the number of levels of norms. The norms of a level read only norms of lower levels.
   int levels() const { return static_cast<int>(levels_.size()); }
   // Computes the numbers of one step that the update of an element reads, in f64 and with all norms 0. `step` counts
   // from 0.

@@ -24,8 +24,8 @@ struct HeadPrefetch {
   int next = 0;
 };
 
-// A matrix product: C[m][n] = sum over k of A[m][k] · B[k][n], added to C if `add` is set. Each sum is one chain, k
-// ascending. The columns n come in panels of 32, each [k][32].
+// A matrix product: C[m][n] = sum over k of A[m][k] · B[k][n], added to C if `add` is set. Each sum is one chain of
+// multiply-adds with ascending k. The columns n come in panels of 32, each [k][32].
 struct HeadGemm {
   int64_t m = 0;
   int64_t panels = 0;
@@ -118,7 +118,7 @@ struct HeadKernels {
   void (*stream)(float* to, const float* from, int64_t n) = nullptr;
   // Returns 1 / max(norm of w, kHeadEpsilon).
   float (*inverse_norm)(const float* w, int64_t dim) = nullptr;
-  // Replaces the gradient g of a direction w · inverse by that of the class weight w: g = inverse · (g - (g ·
+  // Replaces the gradient g of a direction w · inverse by the gradient of the class weight w: g = inverse · (g - (g ·
   // direction) direction).
   void (*project)(float* g, const float* w, float inverse, int64_t dim) = nullptr;
 };
