@@ -1,5 +1,5 @@
-// Helpers of infer functions: they make errors with a help text that explains how to fix the mistake, check operands
-// and arguments, and build types.
+// Helpers of infer functions: they make errors, each with a help text that says how to fix it, check operands and
+// arguments, and build types.
 #pragma once
 
 #include <string>

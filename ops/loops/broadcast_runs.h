@@ -1,5 +1,5 @@
-// Iterates over the elements of a broadcast operand, each dimension of which is 1 or that of the result: reads these
-// elements as if they had been copied to the shape of the result, or adds terms of this shape to them.
+// Iterates over the elements of a broadcast operand, whose dimensions are 1 or those of the result: reads them as if
+// they had been copied to the shape of the result, or adds terms of that shape to them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A fiber consists of the elements along one dimension of a sample. Each is gathered to contiguous f32 in scratch,
+// A fiber is the run of elements along one dimension of a sample. Each is gathered to contiguous f32 in scratch,
 // processed in lanes, and scattered back, so that one loop serves every rank, layout and element type.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The best classes of a row. Included inside an unnamed namespace (kernels_impl.h explains why).
+// The best classes of a row. Included inside an unnamed namespace (kernels_impl.h says why).
 
 // Inserts a class into the list of the k best classes, best first, if its value is large enough. Classes are offered in
 // ascending order, so a class is placed after equal values. Successive entries of the list are `plane` elements apart.

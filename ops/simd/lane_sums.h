@@ -1,4 +1,4 @@
-// Sums over contiguous f32 in a fixed order: sixteen running sums, one per lane, which are then added in a
+// Sums over a contiguous run of f32 in a fixed order: sixteen running sums, one per lane, which are then added in a
 // tree.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Predicts the builds of the graphs of nearest classes, from which `active_classes = knn(...)` selects. A build runs
-// during the steps and shares the processors with them, so it also makes the steps slower.
+// Predicts the builds of the graphs of nearest classes from which `active_classes = knn(...)` selects. A build runs
+// during the steps and shares the processors with them, so it also makes the steps of a run slower.
 #pragma once
 
 #include <optional>

@@ -272,7 +272,7 @@ class Deriver {
   std::vector<int32_t> place_;                 // index: instruction; its position in its stream, from 1
   std::vector<int32_t> other_;                 // index: instruction; progress of the other stream
   std::vector<Known> known_;                   // index: instruction; set only for exchanges
-  std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that wrote parts of it
+  std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that each wrote a part
   std::vector<std::vector<int32_t>> readers_;  // index: buffer; readers since the last write
   std::vector<bool> seen_;                     // index: buffer; whether an instruction has used it
   std::vector<DeviceState> devices_;

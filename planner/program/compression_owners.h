@@ -27,7 +27,7 @@ class CompressionOwners {
   bool owns(ParamId param, int replica) const {
     return replica % sender_replicas_ == places_[static_cast<size_t>(param.index)];
   }
-  // The sums over the replicas of each sender before the compression; they have no terms if each replica is a sender.
+  // Returns the sums over the replicas of each sender before compression; no terms if each replica is a sender.
   ReplicaSums sums(ParamId param) const {
     return ReplicaSums::over_runs(replicas_, sender_replicas_, places_[static_cast<size_t>(param.index)]);
   }

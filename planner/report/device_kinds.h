@@ -1,4 +1,4 @@
-// Shortens the list of devices in a report: many devices that do equal work take one line, so that a cluster of 512
+// Folds the list of devices in a report: many devices that do equal work take one line, so that a cluster of 512
 // devices takes a few lines.
 #pragma once
 

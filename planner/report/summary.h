@@ -46,7 +46,7 @@ struct LayerSummary {
   std::string output;  // dims of one sample, "64 x 28 x 28"
   int stage = 0;
   int64_t parameters = 0;
-  Flops forward_flops = 0;  // of the forward pass, per sample
+  Flops forward_flops = 0;  // per sample, in the forward pass
   Seconds forward = 0;      // per micro-batch: the layer's share of the stage's time, by arithmetic and memory traffic
   Seconds backward = 0;
   Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader

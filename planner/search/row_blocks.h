@@ -1,5 +1,5 @@
-// Searches plans with another number of rows in a row block (`norm_rows`) than in the model text. Kernels are made for
-// a number of rows, so their facts are collected again.
+// Searches plans with another number of rows in a row block (`norm_rows`) than the text's. Kernels are made for a
+// number of rows, so their facts are collected again.
 #pragma once
 
 #include <memory>

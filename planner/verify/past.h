@@ -1,9 +1,9 @@
-// The order between the instructions of a device that always holds. A place is the position of an instruction in its
-// stream. Computations of a device end in order. Exchanges that run in parallel are posted in order but complete in any
-// order. For each instruction and each stream of its device, this class finds the first place in the stream that begins
-// only after the instruction has ended. For a computation, this follows from the number of computations that are known
-// to have ended. For an exchange, it follows from the places in both streams at which it is known to be received, or
-// released. One place is sufficient, since a fact known to one instruction of a stream is known to all later ones.
+// The order between the instructions of a device that holds in every run. A place is the position of an instruction in
+// its stream. Computations of a device end in order. Exchanges that run in parallel are posted in order but complete in
+// any order. For each instruction and each stream of its device, this class finds the first place in the stream that
+// begins only after the instruction has ended. For a computation, this follows from the number of computations that are
+// known to have ended. For an exchange, it follows from the places in both streams at which it is known to be received,
+// or released. One place is sufficient, since a fact known to one instruction of a stream is known to all later ones.
 #pragma once
 
 #include <cstdint>

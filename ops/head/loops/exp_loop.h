@@ -1,4 +1,4 @@
-// The exponential function of head passes. Included inside an unnamed namespace (kernels_impl.h explains why).
+// The exponential function of head passes. Included inside an unnamed namespace (kernels_impl.h says why).
 
 template <typename V>
 typename V::F exp_of(typename V::F x) {
