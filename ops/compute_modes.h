@@ -22,7 +22,7 @@ class ComputeModes {
   uint32_t saved_mxcsr_;
 };
 
-// Whether the calling thread computes in these modes.
+// Whether the calling thread computes with flush-to-zero and denormals-are-zero.
 bool has_compute_modes();
 
 }  // namespace xrun::ops

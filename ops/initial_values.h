@@ -7,9 +7,9 @@
 
 namespace xrun::ops {
 
-// Returns the initial values of a weight. `fan_in` is the number of terms per product, `fan_out` the number of products
-// per term. The attribute `init` is the name of an initialiser (graph/initialiser.h) or a number, which makes a
-// constant; without it the result is `otherwise`. Errors: XG0303.
+// Returns the initial values of a weight. `fan_in` is the number of inputs of each output, `fan_out` the number of
+// outputs that read each input. The attribute `init` is the name of an initialiser (graph/initialiser.h) or a number,
+// which makes a constant; without it the result is `otherwise`. Errors: XG0303.
 Result<Init> init_of(std::string_view op, const Attrs& attrs, int64_t fan_in, int64_t fan_out, Init otherwise);
 
 }  // namespace xrun::ops

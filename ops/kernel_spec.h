@@ -16,8 +16,8 @@ struct KernelOptions {
 
 KernelSpec spec_of(const Graph& graph, const Node& node, const KernelOptions& options);
 
-// Whether the operator of a node has a kernel. Heads, their losses and their metrics have none, since the head pass
-// computes them.
+// Whether the operator of a node has a kernel. Heads, their losses and their metrics have no kernel, since the head
+// pass computes them.
 bool has_kernel(const Node& node);
 
 // Makes the kernel of a node. Errors, with the node's span: an operator that has no kernel yet, or that this processor

@@ -24,27 +24,27 @@ struct TensorView {
   }
 };
 
-// The types and sizes that a kernel is made for. Every call has exactly these types and `rows` rows
+// The types and sizes for which a kernel is made. Every call has exactly these types and `rows` rows
 // (docs/internals/determinism.md, "Row blocks"), so a kernel is made once per spec and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;
   Attrs attrs;
-  int64_t rows = 0;  // row block, g
+  int64_t rows = 0;  // rows of a row block, g
   bool training = true;
   bool deterministic = false;
   Isa isa = Isa::kAvx2;  // the best instruction set that the kernel may use
   std::string path;      // path of the node: the key of its random numbers
-  bool compile = false;  // compile element-wise loops (ops/jit/compiler.h): for kernels that run, not for facts
+  bool compile = false;  // compile element-wise loops (ops/jit/compiler.h); set for kernels that run, not for facts
 };
 
 inline constexpr int kAllPhases = -1;
 
 // One call of a kernel, on one row block.
 struct KernelCall {
-  std::span<const TensorView> inputs;   // in prepared form if prepared_bytes(i) > 0
+  std::span<const TensorView> inputs;   // a weight is in prepared form if prepared_bytes(i) > 0
   std::span<const TensorView> outputs;  // for a kReduces operator: the accumulator, to which the call adds
-  std::byte* scratch = nullptr;         // scratch_bytes(), aligned to 64
+  std::byte* scratch = nullptr;         // working memory of scratch_bytes(), aligned to 64
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_row = 0;  // position of the block's first row in the global batch
@@ -53,7 +53,7 @@ struct KernelCall {
   int64_t part = 0;
   int64_t parts = 1;
   int phase = kAllPhases;
-  std::byte* shared = nullptr;  // scratch_bytes() that all parts of the block see; may be the scratch of one of them
+  std::byte* shared = nullptr;  // scratch_bytes() that all parts of the block share; may be the scratch of one part
 };
 
 // Kernels allocate nothing in `run`, and one kernel may run in several threads at once, each with its own scratch.

@@ -14,8 +14,8 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-// Divides `units` units of work among the parts of a call and returns those of this part. A whole call gets all of
-// them.
+// Divides `units` units of work among the parts of a call and returns the units of this part. A whole call gets all
+// units.
 inline Range part_of(const KernelCall& call, int64_t units) {
   return {units * call.part / call.parts, units * (call.part + 1) / call.parts};
 }

@@ -34,7 +34,7 @@ Status expect_range(std::string_view op, std::string_view argument, int64_t valu
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
 // The result of an operator with one output, which is like `x` but has these dimensions.
 inline OpShape shape_as(const TensorType& x, std::vector<int64_t> dims) { return {{with_dims(x, std::move(dims))}}; }
-TensorType weight_type(std::vector<int64_t> dims);                             // f32
+TensorType weight_type(std::vector<int64_t> dims);                             // the type of an f32 parameter
 ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; initial values of 0
 
 // Initial values of parameters.
@@ -56,7 +56,7 @@ Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& a
 // The infer function of operators whose attribute `dims` is the shape of their result.
 Result<OpShape> infer_dims(std::span<const TensorType> inputs, const Attrs& attrs);
 
-// The number of elements of a tensor in a row block of `rows` rows.
+// Returns the number of elements of a tensor in a row block of `rows` rows.
 int64_t block_elements(const TensorType& type, int64_t rows);
 
 // pointwise_cost is the cost per sample of an operator that reads and writes all operands with a batch once and has

@@ -16,7 +16,7 @@ std::string shard_letters(const TensorType& type);
 // Returns the rule "a,b->c" for operands with these letters.
 std::string shard_text(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-// The rule of operands with the same number of dimensions that are element-wise except along the attribute `axis`
+// Returns the rule of operands with equal numbers of dimensions that are element-wise except along the attribute `axis`
 // (default -1), which cannot be split: "na_->na_".
 std::string shard_but_axis(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs);
 

@@ -51,7 +51,7 @@ Status check_micro_batches(const Module& module) {
   return {};
 }
 
-// The bytes of a tensor for all rows of the batch.
+// Returns the bytes of a tensor for all rows of the batch.
 double bytes_of(const TensorType& type, const TrainSpec& train) {
   const auto rows = static_cast<double>(std::max<int64_t>(1, train.batch));
   double bytes = static_cast<double>(size_of(type.dtype)) *

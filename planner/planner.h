@@ -28,8 +28,8 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
 Status complete_plan(Plan& plan, const Module& training, const KernelFacts& training_facts);
 
 // Fills Plan::costs if the largest trained head is large. To this end it makes a program with the plan's settings for
-// each choice of active classes or formats that differs from the text's. The other arguments are those with which the
-// plan was made.
+// each choice of active classes or formats that the model text does not make. The other arguments are those with which
+// the plan was made.
 Status explain_head_choices(Plan& plan, const Module& training, const Module& inference,
                             const KernelFacts& training_facts, const KernelFacts& inference_facts);
 

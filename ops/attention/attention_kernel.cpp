@@ -41,9 +41,9 @@ struct Sizes {
   bool causal;
   bool relative;
 
-  std::array<int64_t, 3> packed() const { return {d, 3 * dim, 1}; }  // q, k or v inside [q k v]
+  std::array<int64_t, 3> packed() const { return {d, 3 * dim, 1}; }  // strides of q, k or v inside [q k v]
   std::array<int64_t, 3> packed_transposed() const { return {d, 1, 3 * dim}; }
-  std::array<int64_t, 3> features() const { return {d, dim, 1}; }  // o
+  std::array<int64_t, 3> features() const { return {d, dim, 1}; }  // strides of o
   std::array<int64_t, 3> scores() const { return {t * padded, padded, 1}; }
   std::array<int64_t, 3> scores_transposed() const { return {t * padded, 1, padded}; }
   Bytes score_bytes() const { return align_up(h * t * padded * kFloat); }
@@ -118,7 +118,7 @@ class Rows {
   }
 
  private:
-  // Calls visit(first element in the sequence, first element in the window, n) for runs of contiguous elements.
+  // Calls visit(first element in the sequence, first element in the window, n) for each range of contiguous elements.
   template <typename Visit>
   void for_each_run(int64_t window, int64_t dim, const Visit& visit) const {
     const int64_t tokens = windows_.tokens();
@@ -227,7 +227,7 @@ class Attention final : public Kernel {
   DType dtype_;
   int64_t rows_;
   Sizes sizes_;
-  int proj_;  // input of the projection's weight
+  int proj_;  // index of the input with the projection's weight
   Probabilities probabilities_;
   Rows window_rows_;
   std::unique_ptr<Kernel> qkv_linear_;

@@ -21,24 +21,24 @@ struct Windows {
   int64_t tokens() const { return rows * columns; }
   bool is_whole() const { return count() == 1; }
   bool is_shifted() const { return down > 0 || right > 0; }
-  // The number of different offsets of a key from a query: (2 rows - 1) (2 columns - 1).
+  // Returns the number of different offsets of a key from a query: (2 rows - 1) (2 columns - 1).
   int64_t offsets() const { return (2 * rows - 1) * (2 * columns - 1); }
 
-  // The position in the sequence of token `token` of window `window`.
+  // Returns the position in the sequence of token `token` of window `window`.
   int64_t position(int64_t window, int64_t token) const {
     const Cell cell = cell_of(window, token);
     return (cell.row + down) % height * width + (cell.column + right) % width;
   }
-  // The region of a token in its window. A shift can bring tokens from opposite sides of the grid into one window; they
-  // then have different regions and do not attend to one another.
+  // Returns the region of a token in its window. A shift can bring tokens from opposite sides of the grid into one
+  // window; they then have different regions and do not attend to one another.
   int64_t region(int64_t window, int64_t token) const {
     const Cell cell = cell_of(window, token);
     return (down > 0 && cell.row >= height - down ? 1 : 0) + (right > 0 && cell.column >= width - right ? 2 : 0);
   }
 
-  int64_t height = 1, width = 1;  // size of the grid
-  int64_t rows = 1, columns = 1;  // size of a window
-  int64_t down = 0, right = 0;    // offsets of the shift
+  int64_t height = 1, width = 1;  // size of the grid, in cells
+  int64_t rows = 1, columns = 1;  // size of a window, in cells
+  int64_t down = 0, right = 0;    // distances of the cyclic shift, in cells
 
  private:
   struct Cell {

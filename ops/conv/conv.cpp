@@ -144,7 +144,7 @@ Status grad_dwconv(GradBuilder& builder) {
   return grad_with(builder, dwconv_arguments(builder.node().attrs, builder.type(builder.input(0)).dims[1]));
 }
 
-// Returns the shard rule of a convolution. A grouped one is split only between groups, so its letter `g` counts groups.
+// Returns the shard rule of a convolution. With groups, it is split only between groups: its letter `g` counts groups.
 std::string by_groups(const Attrs& attrs, std::string_view dense, std::string_view grouped) {
   return attrs.integer("groups", 1) == 1 ? std::string(dense) : std::string(grouped) + "; groups=g";
 }
@@ -177,7 +177,7 @@ dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out
           .bias = a.bias};
 }
 
-// Reads the arguments of a backward operator: all those of the convolution except the widths, which follow from its
+// Reads the arguments of a backward operator: all arguments of the convolution except the widths, which follow from its
 // operands.
 ConvArguments backward_arguments(const Attrs& attrs) {
   return {.k = extents_of(attrs, "k"),
@@ -204,8 +204,8 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
                                      : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
-// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels. This is done on AMX,
-// where oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
+// Whether the weight gradient is computed like the gradient of a dense layer whose rows are the pixels. This is done on
+// AMX, where oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
 bool is_dense_gradient(const KernelSpec& spec, const dnn::ConvShape& s) {
   const bool one_pixel = s.kernel.area() == 1 && s.stride == kOne && s.pad == Extents{} && s.groups == 1;
   return one_pixel && s.dtype == DType::kBF16 && spec.isa >= Isa::kAmx;
@@ -237,8 +237,8 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
   return dnn::overruns_workspace(shape) ? make_strided_gradient(spec, shape, make_dw_for) : make_dw_for(spec, shape);
 }
 
-// Whether the leading numbers are (channels, width, k) and not (width, k, stride), since numbers[1] is then too large
-// for a window.
+// Whether the leading numbers mean (channels, width, k) and not (width, k, stride), because numbers[1] would be too
+// large for the size of a window.
 bool begins_with_channels(const TensorType& x, std::span<const int64_t> numbers) {
   return numbers.size() > 2 && numbers[0] == x.dims[1] && numbers[2] < numbers[1] &&
          ((numbers[1] >= 6 && numbers[1] % 2 == 0) || numbers[1] > 16);

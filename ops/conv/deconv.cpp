@@ -98,7 +98,7 @@ struct AddBiasBody {
   }
 };
 
-// Computes the product in a first phase, then adds the bias in a second one, whose parts are rows.
+// Computes the transposed convolution in a first phase. A second phase, whose parts are rows, adds the bias.
 template <typename T>
 class Biased final : public Kernel {
  public:

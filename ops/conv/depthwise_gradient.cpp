@@ -64,8 +64,8 @@ struct Scratch {
 
 // Adds the weight gradient of some channels to the output. For each image, the loop goes over the rows of x; it copies
 // a row to scratch, sixteen channels at a time and with padding, and adds its products with all rows of dy that use it
-// to the sums of the image. After each image its sums are added to those of all images, so that rounding errors do not
-// grow with the number of rows.
+// to the sums of the image. After each image, these sums are added to the sums over all images, so that rounding errors
+// do not grow with the number of rows.
 template <typename T>
 struct GradientBody {
   template <class L>
@@ -107,7 +107,7 @@ struct GradientBody {
                                   const T* dy, float* row, float* sums) {
     const int64_t channels = std::min<int64_t>(s.channels - channel, kLanes);
     const T* const from = x + (n * s.height + y) * s.width * s.channels + channel;
-    // The columns of x that outputs read.
+    // The number of columns of x that outputs read.
     const int64_t read = std::min(s.width, (s.out_width() - 1) * s.stride.w + s.reach().w - s.pad.w);
     for (int64_t j = 0; j < read; ++j) {
       store(row + (s.pad.w + j) * kLanes, load_upto<L>(from + j * s.channels, channels));

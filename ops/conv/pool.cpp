@@ -205,7 +205,7 @@ Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
       [isa = spec.isa, window, n, out](const KernelCall& call, Range some) {
         auto* const sums = reinterpret_cast<float*>(call.scratch);
         for (int64_t r = some.begin; r < some.end; ++r) {
-          const T* const x = call.inputs[0].as<T>() + (kMax ? r * n : 0);  // not read by an average
+          const T* const x = call.inputs[0].as<T>() + (kMax ? r * n : 0);  // an average does not read x
           T* const dx = call.outputs[0].as<T>() + r * n;
           std::fill_n(sums, n, 0.0F);
           run_for<PoolGradBody<T, kMax>>(isa, &window, x, call.inputs.back().as<const T>() + r * out, sums);

@@ -3,7 +3,7 @@
 // 2. At each point, a matrix product over channels multiplies the tiles by the weights, which `pack` has transformed.
 // 3. to_outputs transforms the 36 points of each tile to 4 x 4 outputs (Aᵀ m A).
 // A strip has so few tiles that its points stay in the second-level cache between these steps. The input gradient is
-// the same convolution with turned windows; the weight gradient multiplies the points of x by those of dy.
+// the same convolution with turned windows; the weight gradient multiplies the points of x by the points of dy.
 #include "ops/conv/winograd.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 using namespace winograd;  // NOLINT: one idea in three files
 
 constexpr int64_t kWeights = kWindow * kWindow;
-// The memory for the points of a strip, part of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the weights
-// pass through the rest.
+// The memory for the points of a strip. It is a part of the second-level cache of a core, which has 2 MiB (1 MiB on Zen
+// 4); the rest is for the weights.
 constexpr Bytes kTilesBytes = 768 * kKiB;
 constexpr Bytes kFloat = sizeof(float);
-// Time as a fraction of that of a direct convolution. The products alone would take a quarter; the rest is for the
+// Time as a fraction of the time of a direct convolution. The products alone would take a quarter; the rest is for the
 // transforms. Measured with 32 to 128 channels on images of 4 to 16 pixels a side.
 constexpr double kWork = 0.45;
 
@@ -36,8 +36,8 @@ struct Tiling {
   int64_t width = 0;
   int64_t down = 0;  // tiles along the height of an image
   int64_t across = 0;
-  int64_t count = 0;  // tiles of all images
-  int64_t slots = 0;  // the most tiles in a strip
+  int64_t count = 0;  // number of tiles of all images
+  int64_t slots = 0;  // largest number of tiles in a strip
 };
 
 Tiling tiling_of(const dnn::ConvShape& s, int64_t rows, Bytes most) {
@@ -122,8 +122,8 @@ template <typename T>
   }
 }
 
-// Packs the weights [out][in][3][3] as points in panels. With `turned`, packs those of the convolution that computes
-// the input gradient: in and out are exchanged, and windows are rotated by half a turn.
+// Packs the weights [out][in][3][3] as points in panels. With `turned`, packs the weights of the convolution that
+// computes the input gradient: in and out are exchanged, and windows are rotated by half a turn.
 [[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, bool round,
                                        float* to) {
   const int64_t step_in = turned ? out * kWeights : kWeights;
@@ -169,7 +169,7 @@ template <typename T>
 template <typename T>
 class Winograd final : public Kernel {
  public:
-  // `shape` is the shape of the convolution that is computed; for dx its input channels are those of dy.
+  // `shape` is the shape of the convolution that is computed; for dx, this is the convolution whose input is dy.
   Winograd(const KernelSpec& spec, const dnn::ConvShape& shape, bool turned)
       : shape_(shape), tiling_(tiling_of(shape, spec.rows, kTilesBytes)), turned_(turned) {}
 

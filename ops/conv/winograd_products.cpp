@@ -3,7 +3,7 @@
 
 #include "ops/simd/simd.h"
 
-// Clang needs another target attribute here, as `fma` in winograd_tiles.h explains.
+// Clang needs another target attribute here; the comment in `fma` (winograd_tiles.h) gives the reason.
 #ifdef __clang__
 #define XRUN_PRODUCTS "avx512f"
 #else
@@ -110,7 +110,7 @@ void apply(const float* from, const float* weight, float* to, int64_t tiles, int
     const float* const panel = weight + o * in;
     float* const target = to + o * slots;
     for (int64_t call = 0; call < calls; ++call) {
-      // The runs of tiles have nearly equal size, since a small last one would leave the multipliers idle.
+      // The groups of tiles have nearly equal size, since a small last group would leave the multipliers idle.
       const int64_t t = tiles * call / calls;
       const int64_t n = tiles * (call + 1) / calls - t;
       if (out - o >= kPanel) {

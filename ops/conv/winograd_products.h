@@ -7,7 +7,7 @@
 
 namespace xrun::ops::winograd {
 
-inline constexpr int64_t kGroup = 16;  // channels of one vector
+inline constexpr int64_t kGroup = 16;  // channels in a vector
 inline constexpr int64_t kPanel = 32;  // outputs of a panel of weights; the last panel may have only sixteen
 
 // Computes to [out / 16][slots][16] = from [in / 16][slots][16] · weight, where the weight is panels [in][32]. `slots`

@@ -11,17 +11,17 @@
 
 namespace xrun::ops::winograd {
 
-inline constexpr int kTile = 4;    // outputs along a side
-inline constexpr int kWindow = 3;  // weights along a side
-inline constexpr int kPatch = 6;   // inputs along a side
+inline constexpr int kTile = 4;    // outputs along a side of a tile
+inline constexpr int kWindow = 3;  // weights along a side of a window
+inline constexpr int kPatch = 6;   // inputs along a side of the patch that a tile reads
 inline constexpr int kPoints = kPatch * kPatch;
 
 #define XRUN_TILES [[gnu::always_inline, gnu::target(XRUN_AVX512)]] inline
 
 XRUN_TILES F16 fma(F16 a, float b, F16 c) {
 #ifdef __clang__
-  // A loop instead of an intrinsic: Clang does not know one word of XRUN_AVX512, ignores the attribute, and then
-  // rejects the intrinsic.
+  // A loop instead of an intrinsic: Clang ignores the attribute XRUN_AVX512, since it contains an unknown word, and
+  // then rejects the intrinsic.
   for (int i = 0; i < kLanes; ++i) {
     c[i] = __builtin_fmaf(a[i], b, c[i]);
   }

@@ -1,7 +1,7 @@
-// Computes each sample as one batch of f32 matrix products. Letters that both operands and the result have count the
-// products, letters of one operand and the result are its rows or columns, and letters of both operands only are the
-// inner dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums
-// over letters that only this operand has.
+// Computes each sample as one batch of f32 matrix products. Letters of both operands and the result form the batch,
+// letters of one operand and the result form its rows or columns, and letters of only the two operands form the inner
+// dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums over
+// letters that only this operand has.
 // Tests: tests/ops/conformance_test.cpp
 #include "ops/dense/einsum_kernel.h"
 
@@ -31,8 +31,8 @@ class Letters {
   int64_t count(const std::string& group) const {
     return std::accumulate(group.begin(), group.end(), int64_t{1}, [&](int64_t n, char c) { return n * size(c); });
   }
-  // Returns the step of the last letter of a group if the letters of the group form one run in memory, the last one
-  // innermost.
+  // If the dimensions of a group of letters can be merged into one dimension with a constant step, the last letter
+  // innermost, returns this step.
   std::optional<int64_t> step(const std::string& group) const {
     int64_t step = 0;
     int64_t n = 1;
@@ -57,7 +57,7 @@ class Letters {
 
 // An operand or the result as a batch of matrices: used in place, or packed in scratch.
 struct Matrices {
-  std::array<int64_t, 3> strides{};  // batch, row, column
+  std::array<int64_t, 3> strides{};  // strides of batch, rows and columns
   int64_t elements = 0;
   bool packed = true;
   bool sums = false;    // several elements in memory are added to one packed element
@@ -95,7 +95,7 @@ Matrices matrices_of(const Letters& at, const std::string& batch, const std::str
   return made;
 }
 
-// Adds the elements of a result to those of an accumulator.
+// Adds the elements of a result to the elements of an accumulator.
 void add_elements(const StridedLoop<2>& loop, const float* from, float* to) {
   const auto& steps = loop.inner_steps();
   loop.for_each_run([&](const auto& at) {
@@ -237,7 +237,7 @@ class Product final : public Kernel {
 
   Isa isa_;
   int64_t rows_;
-  int64_t a_row_, b_row_, y_row_;  // elements per sample
+  int64_t a_row_, b_row_, y_row_;  // number of elements of a, b and y per sample
   bool shared_;                    // all samples share one b, a parameter
   bool reduces_;                   // the result is the sum over the samples
   Matrices a_, b_, y_;

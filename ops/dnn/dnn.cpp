@@ -44,7 +44,7 @@ void limit_isa() {
 }
 
 // Makes oneDNN use one thread. A primitive divides its work by the number of OpenMP threads at its creation; with
-// several threads it would run on others than the planned workers.
+// several threads it would also run on threads other than the planned workers.
 void hold_one_thread() {
   omp_set_num_threads(1);
   XRUN_CHECK(omp_get_max_threads() == 1, "oneDNN runs with one OpenMP thread");

@@ -40,7 +40,7 @@ class Primitive {
   std::unique_ptr<Impl> impl_;
 };
 
-// The version of the loaded oneDNN library: "2.6.3".
+// Returns the version of the loaded oneDNN library, such as "2.6.3".
 std::string library_version();
 
 struct ConvShape {
@@ -58,7 +58,7 @@ struct ConvShape {
   bool bias = false;
   bool operator==(const ConvShape&) const = default;
 
-  // The number of rows and columns of the image that one output depends on.
+  // Returns the number of rows and columns of the image on which one output depends.
   Extents reach() const { return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1}; }
   int64_t out_height() const { return (height + 2 * pad.h - reach().h) / stride.h + 1; }
   int64_t out_width() const { return (width + 2 * pad.w - reach().w) / stride.w + 1; }

@@ -18,8 +18,8 @@ struct Primitive::Impl {
   dnnl::engine engine;
   dnnl::stream stream;
   dnnl::primitive primitive;
-  std::vector<int> slots;                 // DNNL_ARG_ number of each argument
-  std::vector<dnnl::memory::desc> forms;  // form of each argument
+  std::vector<int> slots;                 // oneDNN's number (DNNL_ARG_) of each argument
+  std::vector<dnnl::memory::desc> forms;  // form (layout and dtype) of each argument
   std::vector<dnnl::memory::desc> plain;  // f32 weights as declared; empty descriptors for all other arguments
   dnnl::memory::desc scratch;
   std::string implementation;

@@ -16,8 +16,8 @@
 namespace xrun::ops {
 namespace {
 
-// Size of the widened activations of a call: part of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core. The
-// rest is for weights and narrow activations.
+// Size of the widened activations of a call. It is a part of the second-level cache of a core, which has 2 MiB (1 MiB
+// on Zen 4); the rest is for weights and narrow activations.
 constexpr Bytes kWidened = 768 * kKiB;
 // The number of calls into which a row block is divided so that several workers can share it, and the least size of the
 // activations of such a call.
@@ -100,7 +100,7 @@ class ApplyWeight final : public Kernel {
   Isa isa_;
   bool widen_;
   int64_t calls_;
-  Bytes bytes_;  // bytes of an activation element
+  Bytes bytes_;  // size of an element of the activations
   bool bias_;
   int64_t in_;
   int64_t out_;
@@ -109,7 +109,7 @@ class ApplyWeight final : public Kernel {
   dnn::Primitive pack_;
 };
 
-// A primitive that computes the gradient of some outputs of a weight, and one that adds the result to the accumulator.
+// A primitive that computes the gradient of some outputs of a weight, and a primitive that accumulates the result.
 struct GradientCall {
   int64_t outputs = 0;
   dnn::Primitive use;
@@ -201,9 +201,9 @@ class WeightGradient final : public Kernel {
   Bytes bytes_;
   int64_t x_;
   int64_t dy_;
-  int64_t each_;  // elements of the weight for each output
+  int64_t each_;  // number of elements of the weight for each output
   GradientCall whole_;
-  std::optional<GradientCall> slice_;  // absent if parts could differ from the whole call
+  std::optional<GradientCall> slice_;  // absent if parts could give other bits than the whole call
 };
 
 // Returns the number of outputs in a slice if the weight can be divided into four or two equal slices. Returns 0 if a
@@ -242,7 +242,7 @@ int64_t rows_of_call(const KernelSpec& spec) {
   if (gradient && !widens(spec)) {
     return spec.rows;
   }
-  Bytes row = 0;  // activations of one row, in f32
+  Bytes row = 0;  // size of the activations of one row, in f32
   Bytes weight = 0;
   for (const auto* list : {&spec.inputs, &spec.outputs}) {
     for (const TensorType& type : *list) {

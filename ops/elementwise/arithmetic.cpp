@@ -76,7 +76,7 @@ struct Binary {
         dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
                broadcast_strides(spec.inputs[1], dims, spec.rows)});
     const int64_t n = loops.inner_count();
-    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls with several runs are not divided
+    const int64_t each = loops.is_one_run() ? kElementRun : n;  // a call with several runs is not divided
     return kernel_over(
         n, each, [isa = spec.isa, relu = spec.attrs.flag("relu", false), loops](const KernelCall& call, Range some) {
           const T* const a = call.inputs[0].as<T>();

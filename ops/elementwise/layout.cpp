@@ -66,8 +66,8 @@ Status grad_reshape(GradBuilder& builder) {
                               Attrs{{"shape", builder.type(builder.input(0)).dims}});
 }
 
-// Returns the shard rule. Equal leading dimensions can be split, and so can the first one that differs, if both shapes
-// have a boundary there.
+// Returns the shard rule. Equal leading dimensions can be split, and so can the first dimension that differs, if both
+// shapes have a boundary there.
 std::string shard_reshape(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
   const std::vector<int64_t>& x = inputs[0].dims;
   const std::vector<int64_t>& y = outputs[0].dims;

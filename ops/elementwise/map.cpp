@@ -94,7 +94,7 @@ Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, Valu
     const ScalarId result = gradient.results()[i];
     if (result == passed && seed == nullptr) {
       XRUN_TRY(set_broadcast_grad(builder, wanted[i], dy));
-    } else if (gradient.constant_of(result) == nullptr) {  // a constant gradient is 0
+    } else if (gradient.constant_of(result) == nullptr) {  // constant gradients are 0 and need no node
       results.push_back(result);
       owners.push_back(wanted[i]);
     }
@@ -114,7 +114,7 @@ Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, Valu
     inputs.push_back(input == count ? dy : builder.input(input));
   }
   for (ScalarId& place : places) {
-    place = place.valid() ? place : made.input(0);  // not read
+    place = place.valid() ? place : made.input(0);  // a placeholder that is never read
   }
   made.set_results(made.insert(gradient, places));
   XRUN_ASSIGN(const std::vector<ValueId> grads, builder.emit("map", std::move(inputs), Attrs{{"y", to_text(made)}}));

@@ -42,7 +42,7 @@ struct Relu : NoArguments {
 struct Gelu : NoArguments {
   static constexpr std::string_view kName = "gelu", kGrad = "gelu.grad",
                                     kDoc = "x times the normal distribution function of x", kExample = "gelu";
-  static constexpr bool kUsesOutput = false, kFuses = false;  // the kernel's erf is coarser than that of `expr`
+  static constexpr bool kUsesOutput = false, kFuses = false;  // the kernel's erf is less exact than `expr`
   static std::string expr(const Attrs&) { return "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"; }
   explicit Gelu(const Attrs&) {}
   XRUN_INLINE static auto phi(auto x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }

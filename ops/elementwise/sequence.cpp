@@ -43,7 +43,7 @@ Status grad_take(GradBuilder& builder) {
   return builder.set_grads_by("take.grad", {builder.output_grad(0)}, std::move(attrs));
 }
 
-// Returns the strides of a sequence without that of its positions, for a loop over one position.
+// Returns the strides of a sequence without the stride of its positions, for a loop over one position.
 std::vector<int64_t> strides_without_positions(const TensorType& x, int64_t rows) {
   std::vector<int64_t> strides = block_strides(x, rows);
   strides.erase(strides.begin() + 1);

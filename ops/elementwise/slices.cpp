@@ -128,7 +128,7 @@ std::vector<PartCall> parts_of_split(std::span<const TensorType> inputs, const A
   return parts;
 }
 
-// pad(size) adds zeros around an image. Its gradient is the middle of dy.
+// pad(size) adds zeros around an image. Its gradient is the part of dy inside the border.
 Result<OpShape> infer_pad(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_image("pad", x));

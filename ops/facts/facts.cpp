@@ -164,7 +164,7 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool tr
                     .measured = times != nullptr,
                     .flops_per_second_f32 = rates.f32,
                     .flops_per_second_bf16 = rates.bf16};
-  std::map<std::string, size_t> alike;  // key: that of key_of; value: the first node with this key
+  std::map<std::string, size_t> alike;  // key: the result of key_of; value: the first node with this key
   std::string text = fmt::format("{};{};{};{}", facts.isa, options.norm_rows, options.training, options.deterministic);
   const bool cold = bytes_of_block(graph, norm_rows) > kCaches;
   if (times != nullptr) {

@@ -1,6 +1,6 @@
 // A kernel, head or update is called once to warm up and then up to kCalls times; the result is the median. Operands
-// are allocated and filled with random data first. Before each timed call, those that a training step would read from
-// memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
+// are allocated and filled with random data first. Before each timed call, the operands that a training step would read
+// from memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
 // Tests: tests/ops/facts/facts_test.cpp
 #include "ops/facts/timing.h"
 
@@ -18,14 +18,14 @@
 namespace xrun::ops {
 namespace {
 
-// The CPU time of the calling thread, on which kernels run alone. The time of other programs does not count.
+// Returns the CPU time of the calling thread, on which kernels run alone. The time of other programs does not count.
 Seconds thread_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-constexpr int kCalls = 7;         // number of timed calls, after one to warm up
+constexpr int kCalls = 7;         // number of timed calls, after a first call to warm up
 constexpr Seconds kEnough = 0.1;  // no more calls are made when their total time reaches this
 
 struct Aligned {

@@ -18,7 +18,7 @@ namespace xrun::ops {
 // memory.
 struct CacheState {
   bool cold = false;
-  std::vector<bool> recent;  // for each input: if `cold`, whether it is in the caches nevertheless
+  std::vector<bool> recent;  // for each input: whether it is in the caches although the call is `cold`
 };
 
 // time_kernel measures one call; time_prepare measures making the prepared form of input `input`. Errors: those of the

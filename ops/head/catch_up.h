@@ -17,8 +17,8 @@
 
 namespace xrun::ops {
 
-// The table of a run. Its values depend only on the rates and the momentum, not on when `advance` is called. Passes may
-// read it concurrently, but `advance` must run between them.
+// The table for a training run. Its values depend only on the rates and the momentum, not on when `advance` is called.
+// Passes may read it concurrently, but `advance` must run between them.
 class IdleSteps {
  public:
   // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/settings/group_rules.h).
@@ -31,7 +31,7 @@ class IdleSteps {
   // Whether a row that was last updated in step `last` has missed steps. A row without any update (-1) has a velocity
   // of zero and misses no step.
   bool missed(int32_t last) const { return last >= 0 && last < step() - 1; }
-  // S and mu^n. REQUIRES: missed(last).
+  // Return S and mu^n for a row that was last updated in step `last`. REQUIRES: missed(last).
   double shift(int32_t last) const { return sums_[static_cast<size_t>(last)]; }
   double decay(int32_t last) const {
     const auto idle = static_cast<size_t>(step() - 1 - last);
@@ -39,11 +39,11 @@ class IdleSteps {
   }
 
  private:
-  // powers_[k] = mu^k, as long as that is large enough to change an f32 sum whose first term has factor 1. The sums end
-  // at the same k.
+  // powers_[k] = mu^k, for all k for which mu^k is large enough to change an f32 sum whose first term has factor 1. The
+  // sums S end at the last of these k.
   std::vector<double> powers_;
   double factor_;             // factor for the shifts: 1, or mu in Nesterov's form
-  std::vector<double> sums_;  // index: `last`
+  std::vector<double> sums_;  // sums_[last] is S for rows that were last updated in step `last`
 };
 
 // These functions apply the missed steps to one row of a shard; `weight`, `bias` and `velocity` hold its stored values.

@@ -10,11 +10,11 @@
 namespace xrun::ops {
 namespace {
 
-// Whether a weight or a state is rounded. It is part of the key of the random numbers, so that these differ.
-enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // further states follow
+// Kind of a rounded value. It is part of the key of the random numbers, so weights and states get different ones.
+enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // the numbers of further states follow
 
 // The vectors with one element for each class that HeadSlice::class_vectors holds.
-enum Vector : int64_t { kInverse, kBias, kFirstBiasState };  // further states follow
+enum Vector : int64_t { kInverse, kBias, kFirstBiasState };  // the vectors of further states follow
 
 }  // namespace
 
@@ -150,7 +150,7 @@ void ClassRows::close(const ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count && shape_.form.cosine; ++c) {
     float* const values = tile.weight + c * shape_.dim;
     if (shape_.weights != RowFormat::kF32) {
-      load(row(tile.classes.begin + c), values);  // reads the values back as they were rounded
+      load(row(tile.classes.begin + c), values);  // reads back the rounded values
     }
     tile.inverse[c] = kernels_.inverse_norm(values, shape_.dim);
   }

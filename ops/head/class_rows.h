@@ -1,5 +1,5 @@
 // The class rows of a shard in the form in which head passes use them: one tile at a time, dense and f32. A pass opens
-// a tile, reads its rows and may change them, and closes it. Only this class knows how rows, states and norms lie in
+// a tile, reads its rows and may change them, and closes it. No other code depends on how rows, states and norms lie in
 // memory, how they are rounded, and which steps rows have missed. If rows are f32, all classes take part and no row
 // catches up, rows are used in place. Otherwise they are copied to the worker's slice, where they are widened to f32
 // and caught up. Calls for different tiles may run at once if their slices differ.
@@ -27,7 +27,7 @@ struct ClassTile {
   float* weight = nullptr;
   float* inverse = nullptr;  // 1 / norm of each row; null without cosine
   float* bias = nullptr;     // [count]; null without bias
-  // Set by open_states; null if the update has no such state.
+  // The states of the update, set by open_states; null if the update has no such state.
   UpdateStates weight_states{};
   UpdateStates bias_states{};
 };
@@ -44,7 +44,7 @@ class ClassRows {
     XRUN_CHECK(!catches_up() || shape.untouched == Untouched::kExact, "the slices of a shape hold rows that catch up");
   }
 
-  // The row in the shard of the class with this number in the pass.
+  // Returns the index in the shard of the row of the class that has this number in the pass.
   int64_t row(int64_t number) const {
     return (active_ == nullptr ? number : active_->classes[number]) - shape_.shard.begin;
   }

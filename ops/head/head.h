@@ -32,7 +32,7 @@ class HeadPasses {
  public:
   HeadPasses(const HeadShape& shape, Isa isa);
 
-  // Fills weights.prepared: call once after the weights were set or loaded; updates keep it up to date.
+  // Fills weights.prepared: call once after the weights were set or loaded; updates also update weights.prepared.
   void prepare(const HeadWeights& weights, Workers& workers) const;
 
   // Writes the statistics of the shard's subtrees. stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).
@@ -64,7 +64,7 @@ class HeadPasses {
   const HeadShape& shape() const { return shape_; }
 
  private:
-  struct Sweep;  // says how a backward sweep uses the gradient of a tile
+  struct Sweep;  // parameters and results of a backward sweep
   void sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
              Workers& workers) const;
 
@@ -76,14 +76,14 @@ class HeadPasses {
 
 // The hits of all rows, f32[h], that combine_stats computes for one metric.
 struct HeadHits {
-  int64_t k = 1;         // at most the shape's top_k
+  int64_t k = 1;         // number of best logits that count; at most the shape's top_k
   float* hit = nullptr;  // 1 if the label is among the k best logits (before the margin; ties to the lower class)
 };
 
 // The dX partials of a shard for some rows: the address in its first subtree, and the distance in bytes to the next
 // subtree.
 struct HeadDx {
-  const std::byte* data = nullptr;  // null: a shard without rows
+  const std::byte* data = nullptr;  // null for a shard without rows
   Bytes step = 0;
 };
 
@@ -107,7 +107,7 @@ class HeadJoin {
   // Computes the gradient of the features of `rows` rows, which are whole row blocks. For cosine heads it includes the
   // gradient of the normalisation.
   //   gradients[r]  dX partials of these rows from shard r: from HeadPasses::backward, or from sum_dx if `shards[r]`
-  //                 stands for several shards (graph/layouts/head_shape.h, head_gradient_rows)
+  //                 contains several shards (graph/layouts/head_shape.h, head_gradient_rows)
   //   features      the features of these rows
   //   out           [rows, dim]: d(objective) / d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
@@ -115,13 +115,13 @@ class HeadJoin {
   // Adds the dX partials of neighbouring shards for `rows` rows, which are whole row blocks. The result has the
   // subtrees of the blocks of all these shards together.
   //   gradients[r]  as for reduce_dx
-  //   out           the result for the first subtree; that for each further one follows `step` bytes later
+  //   out           the result for the first subtree; the result for each next subtree follows `step` bytes later
   void sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const;
 
  private:
   // One step of a sum on a stack: pushes the subtree of a shard, or adds the two topmost results.
   struct Fold {
-    int shard = -1;  // -1: add
+    int shard = -1;  // the shard whose subtree is pushed; -1: the two topmost results are added
     int64_t subtree = 0;
   };
   void sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
@@ -130,7 +130,7 @@ class HeadJoin {
   HeadShape shape_;
   HeadLayout layout_;
   std::vector<ClassRange> shards_;
-  std::vector<std::vector<Fold>> folds_;  // index: subtree of all shards; one over all classes
+  std::vector<std::vector<Fold>> folds_;  // steps of the sum for each combined subtree; one subtree over all classes
   bool has_all_classes_ = false;
   Isa isa_;
 };

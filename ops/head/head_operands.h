@@ -21,9 +21,9 @@ struct RowSoftmax {
 // within a block.
 struct ActiveClasses {
   const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
-  const int32_t* classes = nullptr;  // [offsets[blocks]]: the class of the head with each number
-  int64_t all = 0;                   // active classes of the whole head
-  int64_t near = 0;                  // active classes that come from the targets' lists of neighbours
+  const int32_t* classes = nullptr;  // [offsets[blocks]]: index in the head of each active class of the shard
+  int64_t all = 0;                   // number of active classes of the whole head
+  int64_t near = 0;                  // number of these classes that come from the targets' lists of neighbours
   // [offsets[blocks]]: added to the scaled logits of a class, except in rows whose target it is; null: nothing is
   // added.
   const float* corrections = nullptr;
@@ -50,9 +50,9 @@ struct HeadRows {
 struct HeadCatchUp {
   const IdleSteps* steps = nullptr;      // advanced to the current step; null: stored rows are used unchanged
   int32_t* last = nullptr;               // [shard rows]: the last step that updated a row; -1: no step
-  const float* velocity = nullptr;       // HeadUpdate::weight_states[0]
+  const float* velocity = nullptr;       // velocity of the weights: HeadUpdate::weight_states[0]
   const float* bias_velocity = nullptr;  // HeadUpdate::bias_states[0]; null without bias
-  double weight_factor = 1;              // (rate of the weights) / (that of `steps`)
+  double weight_factor = 1;              // (learning rate of the weights) / (learning rate of `steps`)
   double bias_factor = 1;
 };
 
@@ -61,7 +61,7 @@ struct HeadWeights {
   std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
   float* scales = nullptr;      // [shard rows] for fp8 rows, else null
   float* bias = nullptr;        // [shard rows]; null without bias
-  float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of rows as stored; null when that is 0
+  float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of stored rows; null if the size is 0
   HeadCatchUp catch_up;
 };
 

@@ -50,7 +50,7 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
   }
   XRUN_CHECK(!pieces.empty(), "some shard has rows");
   has_all_classes_ = covered == ClassRange{0, shape.blocks.classes};
-  // Divides nodes of the tree down to the subtrees of the shards, and lists the steps to add them.
+  // Divides a range of blocks along the tree down to the subtrees of the shards, and lists the steps to add these.
   const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
     if (pieces[first].blocks.end == end) {
       folds_.back().push_back(pieces[first].fold);

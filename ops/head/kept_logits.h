@@ -41,7 +41,7 @@ class KeptLogits {
   float* at(const HeadTile& tile, int64_t row) const { return data_ + (tile.first_class - first_) * rows_ + row; }
 
   int64_t first_ = 0;  // number in the pass of the shard's first class
-  int64_t end_;        // number of classes from the first one on that are kept
+  int64_t end_;        // number of the shard's first classes whose logits are kept
   int64_t rows_;
   float* data_;  // [end_, rows_]
 };

@@ -29,7 +29,7 @@ Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
   if (!(form.m1 > 0) || form.m1 > 4) {
     return refuse("m1", form.m1, "write a factor of the angle above 0 and at most 4");
   }
-  // m2 is the margin of an angle and m3 that of a cosine. Operators that have only one of them call its argument
+  // m2 is the margin of an angle and m3 the margin of a cosine. Operators that have only one of them call its argument
   // `margin`.
   const bool combined = op == "combined_margin";
   if (!(std::abs(form.m2) <= 3.2)) {

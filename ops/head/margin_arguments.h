@@ -6,7 +6,7 @@
 
 namespace xrun::ops {
 
-Result<MarginForm> ce_margin(const Attrs& attrs);  // `softmax_ce`, which has no margin
+Result<MarginForm> ce_margin(const Attrs& attrs);  // for `softmax_ce`, which has no margin
 Result<MarginForm> arcface_margin(const Attrs& attrs);
 Result<MarginForm> cosface_margin(const Attrs& attrs);
 Result<MarginForm> combined_margin(const Attrs& attrs);

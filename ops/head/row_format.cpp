@@ -29,12 +29,12 @@ constexpr int32_t kFp8Bias = (127 - 7) << 3;  // difference of the exponent bias
 // single lanes.
 constexpr int64_t kEight = 8;
 
-// Loads sixteen random bits for each of eight elements.
+// Loads eight elements' random bits, sixteen for each element.
 __m256i load_draws(const std::byte* p) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-// Returns the low half of each word.
+// Returns the low 16 bits of each 32-bit word.
 __m128i low_halves(__m256i words) {
   return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
@@ -50,7 +50,7 @@ __m256 from_fp8(__m128i bytes) {
   return _mm256_or_ps(size, _mm256_castsi256_ps(sign));
 }
 
-// Rounds to e4m3; each code is in the low byte of a half. REQUIRES: |v| <= kLargestFp8.
+// Rounds to e4m3; each result is in the low byte of 16 bits. REQUIRES: |v| <= kLargestFp8.
 __m128i to_fp8(__m256 v, __m256i draws) {
   const __m256i bits = _mm256_castps_si256(v);
   const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF));

@@ -23,7 +23,7 @@ inline int64_t row_at(const HeadShape& shape, const HeadLayout& layout, int64_t 
 
 // Reads one element of a feature row, f32 or bf16.
 float feature_at(const HeadShape& shape, const std::byte* features, int64_t row, int64_t d);
-// 1 / max(norm, eps) of a feature row, computed in f64. The second function rounds the result to f32.
+// Return 1 / max(norm, eps) of a feature row, computed in f64; the second function rounds the result to f32.
 double exact_inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 

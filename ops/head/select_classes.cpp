@@ -19,7 +19,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kDraw = 0x73656c656374;  // makes these random numbers differ from those for other purposes
+constexpr uint64_t kDraw = 0x73656c656374;  // separates these random numbers from random numbers for other purposes
 
 // Writes the targets of the whole head to `out`, each once and in ascending order. Returns their number.
 int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels, int32_t* out) {
@@ -104,7 +104,7 @@ void fill_block(const RandomStream& random, ClassRange block, std::span<const in
       *corrections++ = value;
     }
   };
-  size_t before = 0;  // chosen classes already written
+  size_t before = 0;  // number of chosen classes already written
   // Writes the class with rank `rank` among those that are not chosen, after the chosen classes below it.
   const auto take = [&](int64_t rank) {
     while (before < chosen.size() && chosen[before] - block.begin <= rank + static_cast<int64_t>(before)) {
@@ -168,7 +168,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
     return {block * shape.blocks.size, std::min(shape.blocks.classes, (block + 1) * shape.blocks.size)};
   };
   offsets[0] = 0;
-  int64_t before = 0;  // number of classes in earlier blocks that are not chosen
+  int64_t before = 0;  // number of classes of earlier blocks that are not chosen
   for (int64_t block = 0; block < blocks.end; ++block) {
     const int64_t next = before + classes_of(block).size() - counts[block];
     if (block >= blocks.begin) {

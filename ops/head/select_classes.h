@@ -19,7 +19,7 @@ namespace xrun::ops {
 //           First the first entries of all targets' lists are selected, then all second entries, and so on, until
 //           shape.active is reached; each step starts with another list. Null: no neighbours are selected.
 //   memory  head_selection of the shape; holds the result. HeadCounts::common compares it with the selection of the
-//           last step. REQUIRES: zeros before the first step, else `common` of that step is meaningless.
+//           previous step. REQUIRES: zeros before the first step, else `common` of that step is meaningless.
 // With shape.log_q, the correction of a drawn class is -log(share), where share is the fraction of its block's classes
 // without targets and neighbours that was drawn. The correction of targets and neighbours is 0. REQUIRES: labels of
 // shape.step_rows rows.
@@ -34,8 +34,8 @@ const HeadCounts& counts_of(const std::byte* memory);
 // Returns the number of the class `label` of the head among the active classes of the shard, or -1.
 int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t label);
 
-// Counts the classes that are in both of two ascending lists: the selections of a shard in this step and in the last
-// one.
+// Counts the classes that are in both of two ascending lists: the selections of a shard in this step and in the
+// previous step.
 int64_t count_common(std::span<const int32_t> left, std::span<const int32_t> right);
 
 }  // namespace xrun::ops

@@ -17,7 +17,7 @@ struct HeadStats {
   float* max() const { return data; }                 // max of z = scale · logit; NaNs are ignored
   float* sum() const { return data + plane; }         // sum of exp(z - max); NaN if any logit of the row is NaN
   float* total() const { return data + 2 * plane; }   // sum of the logits, with smoothing
-  float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if it is in the range
+  float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if the range has the label
   float* best(int64_t i = 0) const { return data + (4 + i) * plane; }
   int32_t* best_class(int64_t i = 0) const { return reinterpret_cast<int32_t*>(data + (4 + top_k + i) * plane); }
 };

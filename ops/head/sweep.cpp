@@ -1,4 +1,4 @@
-// The backward sweep over the class blocks of a shard. For each tile of classes and each run of rows it
+// The backward sweep over the class blocks of a shard. For each tile of classes and each range of rows it
 // 1. computes the logits again, or copies those that the forward pass kept,
 // 2. replaces them by the gradient of the logits,
 // 3. adds the products with the class weights to dX and those with the features to dW.
@@ -61,7 +61,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
   }
 }
 
-// Computes partial[row ..] = G · W, or adds it if `add`.
+// Computes partial[row ..] = G · W or, if `add`, adds G · W to partial[row ..].
 void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool add, float* partial,
             HeadPrefetch* prefetch) {
   const int64_t dims = pass.layout.dim_padded;
@@ -123,7 +123,7 @@ void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const Clas
   }
 }
 
-// Completes the gradients of a tile's classes, adds their squares, stores or applies them, as the sweep asks.
+// Completes the gradients of a tile's classes. According to `sweep`, adds up their squares, stores or applies them.
 //   block  the number of the class block, counted from the first block of the shard
 template <class Sweep>
 void finish_weights(const HeadWork& pass, const ClassRows& class_rows, Isa isa, const Sweep& what,
@@ -207,7 +207,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         finish_weights(pass, class_rows, isa_, what, slice, classes, block - first_block);
       }
     });
-    if (dx != nullptr && first) {  // the block has no active classes
+    if (dx != nullptr && first) {  // the block has no active classes, so no tile has set dX
       std::fill_n(dx, layout_.rows_padded * layout_.dim_padded, 0.0F);
     }
     if (dx != nullptr) {

@@ -1,7 +1,7 @@
 // Sums the partial results of class blocks in one fixed binary tree (docs/internals/determinism.md, "Sums over
-// classes"). Two results are added as soon as both sides of a pair are complete. So few partial results wait for their
-// neighbours, whatever the number of blocks, and a few buffers suffice. The bits do not depend on the order in which
-// blocks are finished.
+// classes"). Two results are added as soon as both sides of a pair are complete. Therefore only a few partial results
+// wait for their neighbours, whatever the number of blocks, and a few buffers suffice. The bits do not depend on the
+// order in which blocks are finished.
 #pragma once
 
 #include <mutex>
@@ -65,11 +65,11 @@ class TreeFold {
   Bytes bytes_;
   int64_t end_;
   std::mutex mutex_;  // guards all members below
-  Waiting* waiting_;  // index: block of the shard; the waiting result that begins there
+  Waiting* waiting_;  // for each block of the shard: the waiting result that begins with this block
   std::byte** free_;  // free buffers
   int64_t free_count_ = 0;
   int64_t next_;
-  const BlockRange* subtree_;  // the one that contains block `next_`
+  const BlockRange* subtree_;  // the subtree that contains block `next_`
 };
 
 }  // namespace xrun::ops

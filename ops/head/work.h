@@ -1,5 +1,5 @@
 // Parts that all passes over a shard share: the layout of working memory, and tiles of logits. A pass processes class
-// blocks in parallel. Within a block it goes through tiles of classes, and within a tile through runs of rows.
+// blocks in parallel. Within a block it goes through tiles of classes, and within a tile through ranges of rows.
 #pragma once
 
 #include <algorithm>
@@ -53,15 +53,15 @@ struct HeadWork {
             part<float>(start + at.class_rows),       part<float>(start + at.class_states),
             part<float>(start + at.class_vectors)};
   }
-  // The number of 32-bit elements for n numbers along a summed dimension: n f32, or n / 2 pairs of bf16.
+  // Returns the number of 32-bit elements for n numbers along a summed dimension: n f32, or n / 2 pairs of bf16.
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }
   int64_t logits_stride() const { return layout.tile_rows + kHeadSkew; }
 
-  // The number of classes over which a smoothed loss takes the mean.
+  // Returns the number of classes over which a smoothed loss takes the mean.
   double classes_of_loss() const {
     return static_cast<double>(rows.active == nullptr ? shape.blocks.classes : rows.active->all);
   }
-  // d(objective) / d(loss of this row).
+  // Returns d(objective) / d(loss of this row).
   double row_weight(int64_t row) const {
     return rows.factors == nullptr ? shape.row_weight : shape.row_weight * static_cast<double>(rows.factors[row]);
   }

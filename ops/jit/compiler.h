@@ -15,7 +15,7 @@ namespace xrun::ops {
 // the module. Several threads may call it at once.
 LoopCode compile_loop(const LoopForm& form, Isa isa);
 
-// Returns whether XRUN_JIT asks for compiled loops (`on`) or interpreted ones (`off`). Errors: XG0822 for another word.
+// Returns true if XRUN_JIT is `on` (loops are compiled), false if it is `off`. Errors: XG0822 for another word.
 Result<bool> choose_jit();
 // Sets whether loops that are made from now on are compiled; initially they are. Existing kernels keep their code.
 void use_jit(bool compiled);

@@ -11,17 +11,17 @@
 
 namespace xrun::ops {
 
-inline constexpr size_t kMostOperands = 64;  // inputs and outputs of a loop together
+inline constexpr size_t kMostOperands = 64;  // maximum of inputs and outputs of a loop together
 
-// Size above which the results of a call are stored past the caches (LoopForm::streams). So large a result would leave
-// the caches before it is read again, and storing it past them avoids reading its cache lines first.
+// Size above which the results of a call are stored past the caches (LoopForm::streams). A result of this size would
+// leave the caches before it is read again, and storing it past them avoids reading its cache lines first.
 inline constexpr Bytes kStreamed = Bytes{16} << 20;
 
 class ElementLoop {
  public:
-  // If `compile` is set, asks for compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that only
-  // describes itself for a plan does not need it. REQUIRES: an input for each one that `expr` reads, an output for each
-  // of its results, and at most kMostOperands inputs and outputs together.
+  // If `compile` is set, gets compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that only describes
+  // itself for a plan does not need it. REQUIRES: an input for each one that `expr` reads, an output for each of its
+  // results, and at most kMostOperands inputs and outputs together.
   ElementLoop(LoopForm form, Isa isa, bool compile);
 
   // Size of the working memory of one thread, aligned to 64. It is equal for compiled and interpreted loops, so that
@@ -38,7 +38,7 @@ class ElementLoop {
   // Computes `n` elements. An output may be the same memory as an input if both begin with the same element. Several
   // threads may call it at once, each with its own scratch.
   void run(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const;
-  // Must be called after the last run of a thread, so that other threads see results that were stored past the caches.
+  // Must be called after a thread's last call of `run`, so that other threads see results stored past the caches.
   void finish() const;
 
  private:
@@ -50,7 +50,7 @@ class ElementLoop {
   Interpreter interpreter_;
   bool in_place_ = false;  // whether no result is simply an input
   LoopCode code_ = nullptr;
-  LoopCode streaming_ = nullptr;  // the code with LoopForm::streams
+  LoopCode streaming_ = nullptr;  // the code that is compiled with LoopForm::streams
 };
 
 }  // namespace xrun::ops

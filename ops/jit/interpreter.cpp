@@ -92,7 +92,7 @@ Interpreter::Interpreter(const ScalarExpr& expr, int inputs, Isa isa) : input_co
       const int32_t slot = operation.args[k];
       const bool again = std::find(operation.args, operation.args + k, slot) != operation.args + k;
       if (last[static_cast<size_t>(node.args[k].index)] == i && slot >= first_block && !again) {
-        free_blocks.push_back(slot);  // a loop may write to a block that it reads, since it works lane for lane
+        free_blocks.push_back(slot);  // a loop works lane for lane, so it may write to a block that it reads
       }
     }
     if (free_blocks.empty()) {

@@ -37,8 +37,8 @@ class Interpreter {
   using Loop = void (*)(const float* a, const float* b, const float* c, float* y, int64_t n);
   struct Operation {
     Loop loop = nullptr;
-    int32_t args[3] = {0, 0, 0};  // slots
-    int32_t result = 0;           // slot
+    int32_t args[3] = {0, 0, 0};  // slots of the arguments
+    int32_t result = 0;           // slot of the result
   };
   static constexpr Bytes kBlockBytes = kScalarBlock * static_cast<Bytes>(sizeof(float));
 

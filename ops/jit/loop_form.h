@@ -19,11 +19,11 @@ enum class LoopInput : uint8_t {
 };
 
 struct LoopForm {
-  ScalarExpr expr;                // without nodes that no result needs
+  ScalarExpr expr;                // the function of one element, without nodes that no result needs
   std::vector<LoopInput> inputs;  // inputs of `expr`
-  std::vector<DType> outputs;     // types of its results: f32 or bf16, which rounds to nearest
+  std::vector<DType> outputs;     // types of the results: f32, or bf16 (rounded to nearest)
   // If set, results are not stored. Each output consists of running sums of the squares of its result (SquareLanes), to
-  // which a run adds; the results are f32.
+  // which each call adds; the results are f32.
   bool squares = false;
   // If set, compiled code stores results past the caches, at addresses that are multiples of 64; the caller must call
   // ElementLoop::finish afterwards.

@@ -23,8 +23,8 @@ struct JitPlugin {
   Result<LoadedLoop> (*load)(std::string_view object);
 };
 
-// The name of a text in the module: the XRUN_JIT_BUILD of the sources from which it was built. A module of another
-// build is not called, since its types may differ.
+// The symbol of the module whose text is the XRUN_JIT_BUILD of the sources from which the module was built. A module of
+// another build is not called, since its types may differ.
 inline constexpr const char* kJitBuild = "xrun_jit_build";
 // The type of the function that opens the module: it starts LLVM, or returns why LLVM does not start.
 using OpenJit = Result<const JitPlugin*> (*)();

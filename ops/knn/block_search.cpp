@@ -7,7 +7,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr int64_t kPanels = 8;  // panels in one product
+constexpr int64_t kPanels = 8;  // panels of classes in one product
 constexpr int64_t kStride = kKnnSearchStride;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

@@ -1,6 +1,6 @@
 // Finds the nearest classes of up to 1,024 class rows at a time. Each row has a list of the best classes among those
-// that it was compared with. Scores are the exact ones of ops/knn/knn.h, so a list does not depend on the order of the
-// comparisons.
+// that it was compared with. Scores are the exact scores of ops/knn/knn.h, so a list does not depend on the order of
+// the comparisons.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace xrun::ops {
 // column, counted over all panels.
 struct KnnPanels {
   const uint32_t* data = nullptr;
-  const int32_t* ids = nullptr;  // class at each place; null: the number of the class is its place
+  const int32_t* ids = nullptr;  // class at each place; null: the place is the number of the class
 };
 
 // Works in memory provided by the caller; used by one worker at a time. Allocates nothing.
@@ -39,19 +39,19 @@ class KnnBlockSearch {
   // Compares the given rows with the classes at `places`.
   void compare(std::span<const int32_t> rows, const KnnPanels& classes, ClassRange places);
 
-  // The list of row i as keys (ops/knn/candidates.h), best first. It is shorter than `wanted` if the row was compared
-  // with fewer classes.
+  // Returns the list of row i as keys (ops/knn/candidates.h), best first. It is shorter than `wanted` if the row was
+  // compared with fewer classes.
   std::span<const uint64_t> best(int64_t i);
 
  private:
   const HeadKernels& kernels_;
   KnnScan scan_;
   int64_t dim_padded_;
-  float* directions_;  // [kKnnSearchRows][dim_padded]
+  float* directions_;  // [kKnnSearchRows][dim_padded]: directions of the rows
   float* left_;        // packed rows that are being compared
   float* tile_;
   int32_t* hits_;
-  int32_t* own_;  // [kKnnSearchRows]
+  int32_t* own_;  // [kKnnSearchRows]: the class that is left out of the row's list; -1: no class
   KnnCandidates lists_;
 };
 

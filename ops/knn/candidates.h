@@ -15,11 +15,11 @@ inline int32_t knn_id(uint64_t key) { return static_cast<int32_t>(key & 0xFFFFFF
 // A view of the lists of all classes; it does not own the memory. Only one thread at a time may change the list of a
 // class.
 struct KnnCandidates {
-  uint64_t* keys = nullptr;   // [classes][capacity]
-  int32_t* counts = nullptr;  // [classes]; kOverflow: more candidates than fit
-  float* limits = nullptr;    // [classes]; classes with lower scores are not candidates
-  int64_t capacity = 0;       // at least wanted + 1
-  int64_t wanted = 0;         // neighbours in addition to the class itself
+  uint64_t* keys = nullptr;   // [classes][capacity]: candidates, packed by knn_key
+  int32_t* counts = nullptr;  // [classes]: number of candidates; kOverflow: more candidates than fit
+  float* limits = nullptr;    // [classes]: limits of the classes; lower scores are not candidates
+  int64_t capacity = 0;       // capacity of a list, at least wanted + 1
+  int64_t wanted = 0;         // number of neighbours in addition to the class itself
   // The amount by which the score of a true neighbour may be below the wanted-th best score. If it is 0, scores are
   // exact; of equal scores the smaller ids are kept, so that no list overflows.
   float slack = 0;

@@ -1,7 +1,7 @@
 // The exact graph of nearest neighbours of the rows of a class weight matrix, by cosine.
 //
-//   direction of class c    n_c = w_c · inverse_c, in f32; inverse_c = 1 / max(norm of w_c, kHeadEpsilon) rounded to
-//   f32.
+//   direction of class c    n_c = w_c · inverse_c in f32, where inverse_c is 1 / max(norm of w_c, kHeadEpsilon),
+//                           rounded to f32.
 //                           A row of zeros, or with a number that is not finite, has the direction 0.
 //   score of two classes    the f32 product n_a · n_b, one chain of fused multiply-adds in the order of the dimensions
 //   list of class c         c itself, then the others by score descending and id ascending, `neighbours` entries in all

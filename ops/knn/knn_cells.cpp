@@ -2,7 +2,7 @@
 // 1. k-means over a sample of the classes finds the centres of the cells.
 // 2. Each class finds its nearest cells.
 // 3. The classes are packed in the order of their cells.
-// 4. Runs of 1,024 consecutive classes in this order are compared with their nearest cells, cell by cell.
+// 4. Blocks of 1,024 consecutive classes in this order are compared with their nearest cells, cell by cell.
 // In each step workers process different blocks of classes, and all sums add classes in ascending order, so the result
 // does not depend on the workers. If there are several shares, steps 1, 2 and 4 are divided by blocks, and every share
 // computes all the rest. Blocks of lists are in the order of cells and are gathered in this order.
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kPanel = kKnnPanel;
 constexpr int64_t kRows = kKnnSearchRows;
-constexpr uint64_t kSample = 0x6b6e6e63;  // makes these random numbers differ from those for other purposes
+constexpr uint64_t kSample = 0x6b6e6e63;  // separates these random numbers from random numbers for other purposes
 constexpr int kIterations = 4;            // iterations of k-means
 
 int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }
@@ -197,7 +197,7 @@ void Build::pack_classes(Workers& workers) const {
 }
 
 // Returns the places of the classes of a cell with which a class is compared. For a large cell these are only the
-// places near `around` if the cell is the class's own, else the first ones.
+// places near `around` if the cell is the class's own, else the first places.
 ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const {
   const int32_t* starts = part<int32_t>(at_.starts) + cell;
   ClassRange places{starts[0], starts[1]};
@@ -220,7 +220,7 @@ void Build::search(int64_t block, int worker) const {
   // Pairs of a cell and a row of the block, sorted by cell. Pairs of a row with its own cell come first, since these
   // give the best limits.
   constexpr uint64_t kNotOwn = uint64_t{1} << 63;
-  constexpr int kCell = 16;  // the bits below hold the row
+  constexpr int kCell = 16;  // lowest bit of the cell; the bits below hold the row
   uint64_t* wanted = own<uint64_t>(worker, at_.wanted);
   uint64_t* end = wanted;
   for (int64_t i = 0; i < count; ++i) {

@@ -13,7 +13,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kSample = 0x6b6e6e72;  // makes these random numbers differ from those for other purposes
+constexpr uint64_t kSample = 0x6b6e6e72;  // separates these random numbers from random numbers for other purposes
 constexpr int64_t kPacked = kKnnRecallPacked;
 constexpr int64_t kRun = 4096;  // classes that a worker takes at once
 
@@ -78,7 +78,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
     }
   });
 
-  int32_t* const found = part(int32_t{}, 0, at.all);  // index: row; the memory is no longer needed for the search
+  int32_t* const found = part(int32_t{}, 0, at.all);  // [rows]; reuses memory that the search no longer needs
   for (int64_t i = 0; i < own.size(); ++i) {
     auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
     uint64_t* end = best;

@@ -1,6 +1,6 @@
 // Divides the build of a graph of nearest classes among several processes. Each process has all class rows and memory
 // for the whole result. An array is divided into blocks; each process fills the blocks of its share, and `gather` gets
-// the others from the other processes.
+// the blocks of the other shares from the other processes.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class KnnShares {
  public:
   virtual ~KnnShares() = default;
   virtual int count() const { return 1; }
-  virtual int index() const { return 0; }  // this process's share
+  virtual int index() const { return 0; }  // the index of this process's share
   // Waits until `array` has the blocks of all shares. A block has `block` bytes, the last one may be shorter; share i
   // fills the blocks of(blocks, i). Errors: a share that does not arrive.
   virtual Status gather(std::span<std::byte> /*array*/, Bytes /*block*/) { return {}; }

@@ -8,7 +8,7 @@ namespace xrun::ops {
 // The class weights [classes, dim] with the inverse norm of each row.
 struct KnnRows {
   const float* weight = nullptr;
-  const float* inverse = nullptr;  // [classes]; 0 means that the direction is 0, whatever the row holds
+  const float* inverse = nullptr;  // [classes]; 0 means that the direction is 0, whatever the row contains
   int64_t dim = 0;
 
   // Writes the direction of a row, [dim], to `out`.
@@ -21,8 +21,8 @@ struct KnnRows {
 // finite f32 cannot overflow it.
 float knn_inverse(const float* row, int64_t dim);
 
-// How rounding to bf16 changes directions: the largest distance by which it moves one, and the largest length of a
-// direction before rounding (Euclidean norms).
+// Measures how rounding to bf16 changes directions: the largest distance by which a direction moves, and the largest
+// length of a direction before rounding (Euclidean norms).
 struct KnnRounding {
   double moved = 0;
   double longest = 0;

@@ -73,7 +73,7 @@ void BroadcastLoop::choose_pieces() {
   }
   const int64_t step = std::lcm(period_, int64_t{kLanes});
   if (run == 0) {
-    each_ = elements_;  // no operand is read through blocks
+    each_ = elements_;  // no operand is copied to blocks
   } else if (repeats && period_ >= kShortest && (period_ <= kScalarBlock || (lies_there && run == period_))) {
     each_ = period_;
   } else if (repeats && step <= kScalarBlock) {
@@ -93,9 +93,9 @@ int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   return past > 0 || run_ > 0 ? std::min({most, cut - past, kScalarBlock}) : most;
 }
 
-// Sets `read` to the addresses of the operands for a piece. If both this piece and the previous one begin with a
-// period, the addresses are those of the previous one (`has_read`), and nothing is copied again. Returns whether this
-// piece begins with a period.
+// Sets `read` to the addresses of the operands for a piece. If this piece and the previous one (`has_read`) both begin
+// with a period, the addresses of the previous piece stay valid and nothing is copied again. Returns whether this piece
+// begins with a period.
 bool BroadcastLoop::read_operands(std::span<const TensorView> inputs, std::byte* scratch, int64_t begin, int64_t n,
                                   bool has_read, const void** read) const {
   const bool repeats = period_ > 0 && begin % period_ == 0;

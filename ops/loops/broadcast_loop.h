@@ -37,7 +37,7 @@ class BroadcastLoop {
                   const Results& results, const Done& done) const {
     std::array<const void*, kMostOperands> read;
     std::array<void*, kMostOperands> outputs;
-    bool has_read = false;  // whether the previous piece read the operands that repeat
+    bool has_read = false;  // the previous piece began with a period, so its copies of broadcast operands can be reused
     for (int64_t begin = some.begin, n = 0; begin < some.end; begin += n) {
       n = piece(begin, std::min(some.end, begin + most));
       has_read = read_operands(inputs, scratch, begin, n, has_read, read.data());

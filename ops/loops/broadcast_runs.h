@@ -28,7 +28,7 @@ class BroadcastRuns {
   // The operand's element for one element of the result.
   struct Place {
     std::array<int64_t, kMostDims> index{};
-    int64_t at = 0;  // offset in the operand
+    int64_t at = 0;  // offset of the element in the operand
   };
   Place place_of(int64_t element) const;
   // Divides the `n` elements of the result that start at `begin` into runs and calls body(at, done, run) for each.
@@ -62,10 +62,10 @@ class BroadcastReader {
 
   // Whether the operand has the same elements as the result in the same order, so that nothing needs to be copied.
   bool is_whole() const { return runs_.is_one_run() && runs_.steps()[0] == 1; }
-  // The number of elements after which the operand repeats: 1 for a single number, 0 if it does not repeat.
+  // Returns the number of elements after which the operand repeats: 1 for a single number, 0 if it does not repeat.
   int64_t period() const;
-  // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there()
-  // says whether runs are contiguous f32 and so can be read without a copy.
+  // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there() is
+  // true if runs are contiguous f32 and so can be read without a copy.
   int64_t run() const { return runs_.dims().back(); }
   bool lies_there() const { return is_f32_ && runs_.steps().back() == 1; }
   // Returns the address of `n` elements that start at `begin`: in the operand itself if they are contiguous f32 there,

@@ -14,7 +14,7 @@ struct Copy {
   int input = 0;
   int64_t from = 0;  // offset of the first element in the source
   int64_t to = 0;
-  StridedLoop<2> loop;  // 0: target, 1: source
+  StridedLoop<2> loop;  // operand 0 is the target, operand 1 the source
 };
 
 template <typename T>

@@ -21,8 +21,8 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // the stride
 // Returns the strides of `type` for a loop over `dims`: 0 in dimensions in which `type` has size 1 and `dims` has more.
 std::vector<int64_t> broadcast_strides(const TensorType& type, const std::vector<int64_t>& dims, int64_t rows);
 
-// A loop over K operands with common dimensions, in the memory order of operand 0. Neighbouring dimensions that form
-// one run in all operands are merged, so operands of equal shape need only a single loop.
+// A loop over K operands with common dimensions, in the memory order of operand 0. Neighbouring dimensions that are
+// contiguous in all operands are merged, so operands of equal shape need only a single loop.
 template <int K>
 class StridedLoop {
  public:

@@ -1,6 +1,6 @@
 // recall_at: the fraction of the samples for which one of the k most similar other samples of a source has the same
 // class. Similarity is the cosine of the features. The operator only returns the data by which a sample is compared; an
-// evaluation keeps them for all samples and compares these (runtime/train/evaluation/recall.h).
+// evaluation keeps this data for all samples and compares them (runtime/train/evaluation/recall.h).
 //   result [N, D + 2]: the feature, then the label divided by 65536 and the remainder, both exact in f32
 #include <algorithm>
 

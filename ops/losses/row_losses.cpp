@@ -19,7 +19,7 @@ struct Mse {
   static constexpr std::string_view kName = "mse", kGrad = "mse.grad", kSignature = "(x: [N, ...], target: [N, ...])",
                                     kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)",
                                     kAliases = "mean_squared_error squared_error l2", kContains = "";
-  static constexpr bool kSymmetric = true;  // the gradient of the target is the negative of that of x
+  static constexpr bool kSymmetric = true;  // the gradient of the target is minus the gradient of x
   template <class L>
   XRUN_INLINE static L loss(L x, L t) {
     return (x - t) * (x - t);

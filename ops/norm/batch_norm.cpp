@@ -248,7 +248,7 @@ class BatchNorm final : public BatchNormBase {
   }
 
   bool training_;
-  size_t first_weight_;  // index of the weight's input; the tensor that is added precedes it
+  size_t first_weight_;  // index of the input with the weight, which follows the tensor that is added
   double momentum_;
 };
 

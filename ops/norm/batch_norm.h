@@ -17,7 +17,7 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
          load_upto<L>(p.bias + c, n);
 }
 
-// The function that the loops apply to the norm at once. The forward pass rounds the norm to the element type before a
+// The function that the loops apply directly to the norm. The forward pass rounds the norm to the element type before a
 // prelu, as if it had been stored; the gradient computes the norm in f32 and does not round it.
 enum class Behind : uint8_t { kNothing, kRelu, kSlopes };  // kSlopes: prelu
 
@@ -97,7 +97,7 @@ class BatchNormBase : public Kernel {
   int64_t rows_;
   float eps_;
   Behind behind_;
-  std::optional<NormFunction> function_;  // `then`
+  std::optional<NormFunction> function_;  // the function of the attribute `then`
 };
 
 template <template <typename> class K, NormFunction::Way kWay, bool kPrelu = false>

@@ -56,8 +56,8 @@ XRUN_INLINE L standardize(const NormColumns& p, const T* x, int64_t c, int64_t n
   return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.rstd + c, n);
 }
 
-// Sums g and g · x̂ over rows. For a prelu it also sums the gradient of the slopes and adds it to that of the preceding
-// row blocks.
+// Sums g and g · x̂ over rows. For a prelu it also sums the gradient of the slopes and adds this sum to the gradient of
+// the preceding row blocks.
 template <typename T, Behind kBehind>
 struct GradSumsBody {
   static constexpr bool kSlopes = kBehind == Behind::kSlopes;
@@ -89,8 +89,8 @@ struct GradSumsBody {
   }
 };
 
-// Computes the same sums for a g that NormFunction has stored, and adds them to `sum` and `dot` in f64. The rows are
-// one block of `reduce_columns`, so the order is that of GradSumsBody.
+// Computes the sums of GradSumsBody for a g that NormFunction has stored, and adds them to `sum` and `dot` in f64. The
+// rows are one block of `reduce_columns`, so terms are added in the order of GradSumsBody.
 template <typename T>
 struct FunctionSumsBody {
   template <class L>

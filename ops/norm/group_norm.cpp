@@ -1,5 +1,5 @@
 // Group norm: y = weight · (x - mean) / sqrt(var + eps) + bias. The channels of a sample are divided into groups of C /
-// groups channels; mean and variance are those of a group, over all its positions. x and y are [N, C, H, W]; weight and
+// groups channels; mean and variance are taken over a group, at all its positions. x and y are [N, C, H, W]; weight and
 // bias are [C]. Source: Wu and He, "Group Normalization", ECCV 2018.
 // Tests: tests/ops/conformance_test.cpp
 #include <cmath>

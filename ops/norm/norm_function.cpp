@@ -49,7 +49,7 @@ double function_operations(const Attrs& attrs) {
 
 struct NormFunction::Operands {
   const std::byte* x = nullptr;
-  const std::byte* dy = nullptr;  // null: forward
+  const std::byte* dy = nullptr;  // null in the forward pass
   std::byte* out = nullptr;       // address of the first channel that is computed
 };
 

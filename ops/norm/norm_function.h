@@ -20,15 +20,15 @@ struct NormColumns {
   const float* slope = nullptr;  // slope of a prelu after the norm
 };
 
-// The number of operations of the attribute `then`, or 0 without it.
+// Returns the number of operations of the attribute `then`, or 0 without it.
 double function_operations(const Attrs& attrs);
 
 class NormFunction {
  public:
   enum class Way { kForward, kGradient };
 
-  // `spec` is that of a batch norm or of its gradient; input 0 is x. `channels` is the number of channels of its rows.
-  // Errors: XG0303 if the text of `then` is not a function.
+  // `spec` is the spec of a batch norm or of its gradient; input 0 is x. `channels` is the number of channels of its
+  // rows. Errors: XG0303 if the text of `then` is not a function.
   static Result<NormFunction> make(const KernelSpec& spec, int64_t channels, Way way);
 
   Bytes scratch_bytes() const;  // working memory of one thread, aligned to 64
@@ -48,7 +48,7 @@ class NormFunction {
 
   int64_t channels_;
   int64_t run_rows_;   // rows per call of the loop; several if rows are short, to save calls
-  Bytes value_bytes_;  // size of an element
+  Bytes value_bytes_;  // size of an element of the rows
   ElementLoop loop_;
 };
 

@@ -12,7 +12,7 @@ namespace xrun::ops {
 
 struct CompressScalars {
   float scale = 1;                                       // factor on the gradient: local clipping by norm
-  float limit = std::numeric_limits<float>::infinity();  // bound on its magnitude: local clipping by value
+  float limit = std::numeric_limits<float>::infinity();  // bound on each gradient: local clipping by value
   float decay = 0;                                       // the sender's share of the weight decay
   float momentum = 0;
 };

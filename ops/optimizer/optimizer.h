@@ -37,8 +37,8 @@ struct OptimizerForm {
   double eps = 1e-8;
   double weight_decay = 0;
   int states = 0;
-  double ema = 0;  // share of the running mean kept per step; 0: no mean. Its array follows the states
-  std::shared_ptr<const OwnUpdate> own;  // the rule of kOwn
+  double ema = 0;  // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
+  std::shared_ptr<const OwnUpdate> own;  // the update rule if `kind` is kOwn
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
 };
@@ -50,7 +50,7 @@ Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> co
 // The scalars of one step for one tensor, computed in f64 (docs/internals/determinism.md, "Scalars").
 struct UpdateScalars {
   float rate = 0;
-  float decay = 0;  // 0 if the tensor does not decay
+  float decay = 0;  // weight decay; 0 if the tensor does not decay
   float momentum = 0;
   float keep1 = 0;  // beta1
   float take1 = 0;  // 1 - beta1
@@ -60,13 +60,13 @@ struct UpdateScalars {
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
   float grad_scale = 1;  // clipping by norm: factor on each gradient, applied first
-  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: bound, applied after it
+  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: bound, applied after grad_scale
   std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, computed with norms of 0
 };
 
 // Returns the scalars of step `step`, which counts from 0. `rate` is the value of the learning-rate curve times the
-// factor of the group. `decay` is the group's weight decay, or form.weight_decay if the group has none. `decays` is
-// false for tensors of one dimension.
+// factor of the group. `decay` is the group's weight decay, or form.weight_decay if the group does not set it. `decays`
+// is false for tensors of one dimension.
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
                              double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
 

@@ -24,16 +24,16 @@ class OwnUpdate {
 
   int states() const { return rule_.states; }
   int norms() const { return static_cast<int>(rule_.norms.size()); }
-  // The number of levels of norms. The norms of a level read only norms of lower levels.
+  // Returns the number of levels of norms. The norms of a level read only norms of lower levels.
   int levels() const { return static_cast<int>(levels_.size()); }
   // Computes the numbers of one step that the update of an element reads, in f64 and with all norms 0. `step` counts
   // from 0.
   std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
-  // Sets those of `scalars` that depend on norms. REQUIRES: `norms` has norms() values; norms of higher levels that are
-  // not known yet may be arbitrary.
+  // Sets the numbers in `scalars` that depend on norms. REQUIRES: `norms` has norms() values; norms of higher levels
+  // that are not known yet may be arbitrary.
   void set_norms(std::span<const double> norms, std::array<float, kMostUpdateScalars>& scalars) const;
-  // Updates n weights with the instructions of `isa`. Gradients are first clipped as `u` says; `u.own` has the numbers
-  // from scalars() and set_norms(). `states` has states() addresses. Several threads may call it at once.
+  // Updates n weights with the instructions of `isa`. `u` determines how gradients are clipped first; `u.own` has the
+  // numbers from scalars() and set_norms(). `states` has states() addresses. Several threads may call it at once.
   void run(Isa isa, const UpdateScalars& u, float* w, const float* g, std::span<float* const> states, int64_t n) const;
   // Sets `sums`, which has an element for each norm, to the sums of squares of n weights for the norms of one level, in
   // f64. Elements of other levels do not change.
@@ -45,8 +45,8 @@ class OwnUpdate {
   struct Loops {
     Loops(const LoopForm& form, std::optional<Isa> compiled_for);
     const ElementLoop& of(Isa isa) const { return isa >= Isa::kAvx512 ? wide : narrow; }
-    ElementLoop narrow;  // AVX2
-    ElementLoop wide;    // AVX-512
+    ElementLoop narrow;  // loop in AVX2 instructions
+    ElementLoop wide;    // loop in AVX-512 instructions
   };
   OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for);
   const void** uniform_inputs(const UpdateScalars& u, const void** next) const;
@@ -54,7 +54,7 @@ class OwnUpdate {
   UpdateRule rule_;
   Loops update_;
   std::vector<int> level_of_;  // level of each norm
-  std::vector<Loops> levels_;  // one loop for each level, which computes all its norms
+  std::vector<Loops> levels_;  // one loop for each level, which computes all norms of the level
 };
 
 }  // namespace xrun::ops

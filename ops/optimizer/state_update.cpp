@@ -133,7 +133,7 @@ class StateUpdate final : public Kernel {
   int64_t rows_;  // rows in a row block
   size_t means_;
   int64_t elements_;  // elements of the state
-  int64_t channels_;  // channels of an operand that has them last in memory; else 1
+  int64_t channels_;  // number of channels of an operand with channels last in memory; else 1
   Interpreter expr_;
 };
 

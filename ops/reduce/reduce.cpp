@@ -1,6 +1,6 @@
 // Operators that reduce each fiber (ops/loops/fibers.h) to one element: mean, sum and max along a dimension. The
 // dimension is removed, or becomes 1 with keep=true. With the attribute `of` they reduce a scalar function of their
-// operands, which they compute one run of elements at a time and never store.
+// operands, which they compute one fiber at a time and never store.
 // Tests: tests/ops/conformance_test.cpp
 #include <algorithm>
 #include <array>
@@ -103,12 +103,12 @@ struct RunBody {
   }
 };
 
-// The type of the reduced elements: that of the operand, or of the function `of` of all operands.
+// The type of the reduced elements: the type of the operand, or of the function `of` of all operands.
 Result<TensorType> reduced_type(std::string_view op, std::span<const TensorType> inputs, const Attrs& attrs) {
   return attrs.has("of") ? broadcast(op, inputs) : Result<TensorType>(inputs[0]);
 }
 
-// The least number of elements in a run of a function; shorter runs cost more than they save.
+// The least number of elements in a fiber of a function that is reduced; shorter fibers cost more than they save.
 constexpr int64_t kShortest = 64;
 
 bool takes_function(const TensorType& x, const Attrs& attrs) {
@@ -117,7 +117,7 @@ bool takes_function(const TensorType& x, const Attrs& attrs) {
   return at == (x.has_layouts() ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
 }
 
-// The layout for a reduction. Runs of a function are along the channels of images, otherwise along the last dimension.
+// The layout for a reduction. With a function, fibers are contiguous: channels of images or the last dimension.
 LayoutRule layout_of_reduction(std::span<const TensorType> inputs, const Attrs& attrs) {
   if (!attrs.has("of")) {
     return LayoutRule::kAny;
@@ -141,8 +141,8 @@ struct Reduce {
     return OpShape{{with_dims(x, std::move(dims))}};
   }
 
-  // Differentiates a reduced function: computes the gradients of its operands from the gradient of the runs. That
-  // gradient is first broadcast to the shape of x only if `reads_all` is false.
+  // Differentiates a reduced function: computes the gradients of its operands from dy, which has one element for each
+  // fiber. dy is first broadcast to the shape of x only if `reads_all` is false.
   static Status grad_of_function(GradBuilder& builder) {
     const Attrs& attrs = builder.node().attrs;
     XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(attrs.text("of")));
@@ -165,7 +165,7 @@ struct Reduce {
       XRUN_ASSIGN(const std::vector<ValueId> kept, builder.emit("reshape", {dy}, Attrs{{"shape", narrow}}));
       dy = kept[0];
     }
-    // The gradient of one element, as F::spread computes it.
+    // The gradient of one element of a fiber, as F::spread computes it.
     ScalarExpr seed;
     ScalarId element = seed.input(0);
     element = F::kAddsUp ? element : seed.make(ScalarOp::kDiv, element, seed.constant(static_cast<double>(n)));
@@ -174,8 +174,8 @@ struct Reduce {
     return set_function_grads(builder, function, dy, &seed);
   }
 
-  // Whether the common shape of the gradient of a run, with the dimensions `narrow`, and of the operands that the
-  // derivatives read is the shape of x.
+  // Whether dy, with the dimensions `narrow`, and the operands that the derivatives read can be broadcast to the shape
+  // of x, and to no smaller shape.
   static bool reads_all(const GradBuilder& builder, const ScalarExpr& function, const TensorType& x,
                         const std::vector<int64_t>& narrow) {
     const int count = builder.input_count();
@@ -241,7 +241,7 @@ struct Reduce {
             .bytes = traffic(inputs, outputs)};
   }
 
-  // Makes the kernel that reduces a function. Its runs are contiguous in memory, and so are the results.
+  // Makes the kernel that reduces a function. Its fibers are contiguous in memory, and so are the results.
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_of_function(const KernelSpec& spec) {
     XRUN_ASSIGN(ScalarExpr function, parse_scalar_expr(spec.attrs.text("of")));

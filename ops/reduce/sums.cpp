@@ -305,7 +305,7 @@ class MapSum final : public Kernel {
   int64_t sample_;  // number of terms in a sample
   Bytes size_;      // bytes of a result that is stored
   BroadcastLoop loop_;
-  std::vector<std::optional<ResultSums>> sums_;  // for each result; empty if it is stored
+  std::vector<std::optional<ResultSums>> sums_;  // the sums of each result; empty for a result that is stored
 };
 
 constexpr Op kMapSum{.def = {.name = "map.sum",

@@ -43,7 +43,7 @@ class TopK {
   void select_from(const View& view, int64_t k, GradientPair* pairs, Workers& workers);
   int64_t find_candidates(const float* values, int64_t count, int64_t k, Workers& workers);
 
-  std::vector<uint32_t> bins_;  // counts of each worker
+  std::vector<uint32_t> bins_;  // counts for each value of the bits, for each worker
   std::vector<ChunkCounts> chunks_;
   std::vector<GradientPair> candidates_;
 };

@@ -6,15 +6,15 @@
 
 namespace xrun::ops {
 
-// Pads a run to a multiple of sixteen with the value `with`, which must not change the result. REQUIRES: the run has
-// space for it.
+// Pads n numbers to a multiple of sixteen with the value `with`, which must not change the result. REQUIRES: the array
+// has space for them.
 XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
   for (int64_t i = n; i % kLanes != 0; ++i) {
     v[i] = with;
   }
 }
 
-// The sum of a padded run; `dot_of` is the dot product of two padded runs.
+// The sum of padded numbers; `dot_of` is the dot product of two padded arrays.
 template <class L>
 XRUN_INLINE float sum_of(const float* v, int64_t n) {
   L sum{};

@@ -254,7 +254,7 @@ XRUN_INLINE Bf16 to_bf16(float x) {
 XRUN_INLINE void assign(float& to, float x) { to = x; }
 XRUN_INLINE void assign(Bf16& to, float x) { to = to_bf16(x); }
 
-// Multiplies n numbers by `scale` and converts them from one type to the other: y[i] = x[i] · scale. A body of run_for.
+// Multiplies n numbers by `scale` and converts them from `From` to `To`: y[i] = x[i] · scale. A body of run_for.
 template <typename From, typename To>
 struct ScaleBody {
   template <class L>

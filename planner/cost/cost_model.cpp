@@ -13,7 +13,7 @@
 namespace xrun::planner {
 namespace {
 
-// The time to call a kernel through its object, with its arguments; measurements give tenths of a microsecond.
+// The time to call a kernel through its object, with its arguments. Measurements give a few tenths of a microsecond.
 constexpr Seconds kCall = 2e-7;
 
 // The times to read a field of a sample, and to run one stage of the data pipeline over one element of it. The three
@@ -51,7 +51,7 @@ constexpr Seconds kWritten = 3e-8;
 // (docs/reference/benchmarks.md, "Figures"): the fraction of the peak that the products of an exact and of an
 // approximate build reach, and the additional costs of a class and of an entry of its list.
 constexpr double kGraphShare = 0.75;
-constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; AMX products alone are too fast to hide this time
+constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; AMX products are too fast to hide this time
 constexpr double kCellsShare = 0.4;
 constexpr int kCellRounds = 4;  // rounds of k-means
 constexpr Seconds kGraphClass = 3e-6;
@@ -151,7 +151,7 @@ Seconds CostModel::select_largest(int64_t elements, int64_t selected, int worker
 
 Seconds CostModel::exact_graph(const KnnShape& shape, int ranks) const {
   const auto classes = static_cast<double>(shape.classes);
-  // A rank compares its own classes with one another once, and each of them with all classes of other ranks.
+  // A rank compares its own classes with one another once, and each of its classes with all classes of other ranks.
   const double share = 1.0 / ranks;
   const double pairs = classes * classes / 2 * share * (2 - share);
   const double macs = pairs * static_cast<double>(KnnLayout(shape, false).dim_padded);

@@ -24,10 +24,10 @@ inline constexpr double kHeadUpdateMacs = 2;
 struct HeadSweep {
   double rows = 0;
   double classes = 0;  // number of classes in the sweep
-  double blocks = 0;   // number of their class blocks
+  double blocks = 0;   // number of class blocks of these classes
   double dim = 0;
-  double macs = kHeadForwardMacs;  // per row, class and dim
-  bool bf16 = false;               // products in bf16
+  double macs = kHeadForwardMacs;  // multiply-adds per row, class and dim
+  bool bf16 = false;               // whether products are in bf16
   bool apart = false;              // class rows of the sweep are not neighbours in memory
   bool updates = false;            // writes class rows and `states` states of the optimizer
   RowFormat weights = RowFormat::kF32;
@@ -37,7 +37,7 @@ struct HeadSweep {
 
 class CostModel {
  public:
-  // Both must outlive the model.
+  // `facts` and `machine` must outlive the model.
   CostModel(const KernelFacts& facts, const Machine& machine);
   CostModel(const KernelFacts& facts, Machine&& machine) = delete;
 
@@ -80,8 +80,8 @@ class CostModel {
   // is only one thread.
   Seconds hand_over() const { return machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6; }
 
-  // The factor by which everything slows down while the first `devices` devices work at once, since more threads than
-  // cores share the cores. The times above assume a core for each thread.
+  // Returns the factor by which all work slows down while the first `devices` devices work at once, if there are more
+  // threads than cores. The times above assume a core for each thread.
   double crowding(int devices) const;
 
   // Returns the time to read and transform the samples of a step on one core.

@@ -27,7 +27,7 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
-// The bytes that a sum of dX reads and writes: all partials of its terms and of its result.
+// Returns the bytes that a sum of dX reads and writes: all partials of its terms and of its result.
 Bytes dx_bytes(const Program& program, const Instruction& sum) {
   const HeadPlan& head = program.heads[static_cast<size_t>(sum.head)];
   const ClassBlocks blocks = head.blocks();
@@ -49,7 +49,7 @@ Bytes dx_bytes(const Program& program, const Instruction& sum) {
   return bytes;
 }
 
-// The time to select the largest elements of the residuals that a compression has updated.
+// Returns the time to select the largest elements of the residuals that a compression has updated.
 Seconds selection_time(const Instruction& compression, double density, int workers, const CostModel& cost) {
   Seconds sum = 0;
   for (const Operand& operand : compression.operands) {
@@ -70,7 +70,7 @@ Bytes zeroed_bytes(const Instruction& pass) {
 }
 
 // Returns the bytes that an update reads and writes. Each buffer counts once. The scratch memory in which kernels
-// prepare weights does not count, and neither do prepared forms whose time was measured (prepare_time).
+// prepare weights is not counted; prepared forms whose time was measured (prepare_time) are not counted either.
 Bytes update_bytes(const Program& program, const Instruction& update, const CostModel& cost) {
   std::set<BufferId> touched(update.reads.begin(), update.reads.end());
   touched.insert(update.writes.begin(), update.writes.end());
@@ -83,7 +83,7 @@ Bytes update_bytes(const Program& program, const Instruction& update, const Cost
   return sum;
 }
 
-// The time to make the prepared forms of the weights that an update has changed.
+// Returns the time to make the prepared forms of the weights that an update has changed.
 Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   Seconds sum = 0;
   for (const Operand& operand : update.operands) {
@@ -119,7 +119,7 @@ Seconds communication_time(const Program& program, const Instruction& instructio
     case Kind::kReduceScatter:
       return cost.reduce_scatter(bytes, members);
     default:
-      return 0;  // a receive takes no time of its own: it ends when its send does
+      return 0;  // a receive takes no time of its own, since it ends together with its send
   }
 }
 

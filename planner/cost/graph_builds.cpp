@@ -7,10 +7,10 @@
 namespace xrun::planner {
 namespace {
 
-// The fraction of a period that a build may take when a longer period is proposed.
+// The fraction of a period that a build of a graph may take when a longer period is proposed.
 constexpr double kLittle = 0.1;
 
-// Total steps of the run; 0: unknown.
+// Returns the number of steps of the training run; 0 if it is unknown.
 double steps_of(const Plan& plan, const TrainSpec& train) {
   const bool known = plan.samples > 0 || train.duration.unit != TrainSpan::kEpochs;
   return known ? std::ceil(train.duration.steps(plan.samples, train.batch)) : 0;
@@ -29,8 +29,8 @@ std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train
   return used ? std::optional(rebuild) : std::nullopt;
 }
 
-// Returns the shape of a build with the number of workers of the rank that has the fewest, since the other ranks wait
-// for that rank to finish its share.
+// Returns the shape of a build with the number of workers of the rank that has the fewest workers, since the other
+// ranks wait for that rank to finish its share.
 KnnCellsShape share_of_rank(const Program& program, const HeadPlan& head) {
   KnnCellsShape shape = knn_cells_shape(program, head);
   for (int rank = 0; rank < program.ranks; ++rank) {
@@ -91,7 +91,7 @@ std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module) 
   period.time = period.steps * plan.predicted.step;
   period.added = build_time(plan) / period.steps;
   if (const double total = steps_of(plan, train); total > 0) {
-    // The first graph is built at the start if the initial weights come from another run, else after a period.
+    // The first graph is built at the start if the initial weights are loaded from a checkpoint, else after a period.
     const bool at_start = !train.init_checkpoint.empty();
     period.builds = static_cast<int64_t>(std::ceil(total / period.steps)) - (at_start ? 0 : 1);
     period.added = static_cast<double>(period.builds) * build_time(plan) / total;

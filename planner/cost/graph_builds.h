@@ -16,13 +16,13 @@ std::vector<GraphBuild> graph_builds(const Program& program, const CostModel& co
 // Returns the time after which all graphs of a plan are built; they are built concurrently.
 Seconds build_time(const Plan& plan);
 
-// The period in which a run builds its graphs again. `graph_period` returns nullopt for a plan without graphs, or if
-// `rebuild` depends on an unknown number of samples.
+// The period in which a training run builds its graphs again. `graph_period` returns nullopt for a plan without graphs,
+// or if `rebuild` depends on an unknown number of samples.
 struct GraphPeriod {
   double steps = 1;    // number of steps from one build to the next
   Seconds time = 0;    // time of these steps without a build
-  int64_t builds = 0;  // number of builds in the run; 0 if its length is unknown
-  Seconds added = 0;   // average time that builds add to a step, since they use its processors
+  int64_t builds = 0;  // number of builds in the training run; 0 if its length is unknown
+  Seconds added = 0;   // average time that builds add to a step, since they use the processors of the step
 };
 std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module);
 

@@ -1,7 +1,7 @@
-// A discrete-event simulation of a program: it posts each instruction when the instructions that it waits for have
-// ended, starts a unit (a computation, or all members of an exchange) when all of its members are posted, and continues
-// with the unit that ends next. It models two shared resources: cores, if there are more busy workers than cores, and
-// the links between nodes.
+// A discrete-event simulation of a program: it posts each instruction (makes it ready) when the instructions that it
+// waits for have ended, starts a unit (a computation, or all members of an exchange) when all of its members are
+// posted, and continues with the unit that ends next. It models two shared resources: cores, if there are more busy
+// workers than cores, and the links between nodes.
 #include "planner/cost/simulate.h"
 
 #include <algorithm>
@@ -17,15 +17,15 @@ namespace {
 // starts when all members are posted.
 struct Unit {
   std::vector<int> members;
-  int waits = 0;  // members that are not posted yet
+  int waits = 0;  // number of members that are not posted yet
 };
 
 // The events for which an instruction waits: the ends of other instructions and, in the stream kComm, the posting of
 // the exchange before it.
 struct Waiting {
   int waits = 0;               // number of events that have not happened yet
-  std::vector<int> after_end;  // instructions that wait for the end of this one
-  int posted_next = -1;        // exchange that waits until this one is posted
+  std::vector<int> after_end;  // instructions that wait for the end of this instruction
+  int posted_next = -1;        // exchange that waits until this instruction is posted
 };
 
 std::vector<Waiting> make_waiting(const Program& program) {
@@ -72,13 +72,13 @@ std::vector<Unit> make_units(const Program& program, std::vector<int>& unit_of) 
   return units;
 }
 
-// Returns the seconds in which an interval of `comm` is running, but none of `compute`. The intervals of `compute` must
-// not overlap one another.
+// Returns the seconds in which an interval of `comm` is running and no interval of `compute`. The intervals of
+// `compute` must not overlap one another.
 Seconds exposed(std::vector<InstructionTime> comm, const std::vector<InstructionTime>& compute) {
   std::sort(comm.begin(), comm.end(),
             [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
   Seconds sum = 0;
-  Seconds covered = 0;  // time up to which exchanges have been counted
+  Seconds covered = 0;  // end of the time in which exchanges have been counted
   for (InstructionTime one : comm) {
     one.start = std::max(one.start, covered);
     one.end = std::max(one.end, one.start);
@@ -124,8 +124,8 @@ void summarise(const Program& program, ProgramTimes& times) {
 }
 
 // A discrete-event simulation of the instructions: when a unit ends, the instructions that waited only for it are
-// posted. Durations are measured with a clock of work. It advances like real time while every busy worker has a core,
-// and more slowly otherwise; `late_` is the time by which it lags behind real time.
+// posted. Durations are measured with a clock of work, which advances like real time while every busy worker has a
+// core, and more slowly otherwise. `late_` is the time by which the clock lags behind real time.
 class ProgramRun {
  public:
   ProgramRun(const Program& program, int cores)
@@ -254,7 +254,7 @@ class ProgramRun {
 
   const Program& program_;
   int cores_;
-  std::map<int, LinkLoad> loads_;  // key: group
+  std::map<int, LinkLoad> loads_;  // key: group of the members of an exchange
   std::vector<Link> links_;        // index: node
   double rate_ = 0;
   std::vector<Waiting> waiting_;  // index: instruction

@@ -19,8 +19,8 @@ struct InstructionTime {
 struct ProgramTimes {
   std::vector<InstructionTime> instructions;  // index: InstructionId
   Seconds makespan = 0;
-  double bubble = 0;         // idle share of the compute streams of the devices that hold stages
-  Seconds exposed_comm = 0;  // time in which a device only communicates, on the device where it is longest
+  double bubble = 0;         // fraction of time in which compute streams are idle, on the devices that hold stages
+  Seconds exposed_comm = 0;  // time in which a device only communicates, on the device where this time is longest
 };
 
 // Simulates a program. An instruction takes `Instruction::predicted`; the members of a collective, or a send and its

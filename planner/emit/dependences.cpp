@@ -21,7 +21,7 @@
 namespace xrun::planner {
 namespace {
 
-// An event to wait for: an exchange has received its blocks, or has released those that it sends.
+// An event to wait for: an exchange has received its blocks, or has released the blocks that it sends.
 enum Event : uint8_t { kReceived, kReleased };
 
 struct Wait {
@@ -234,7 +234,7 @@ class Deriver {
       for (const int32_t reader : readers_[static_cast<size_t>(tenant.buffer.index)]) {
         waits.push_back(end_of_read(reader));
       }
-      // Bytes outside the new buffer still belong to the old one.
+      // Bytes outside the new buffer still belong to the old buffer.
       at = tenants.erase(at);
       if (first < begin) {
         tenants.emplace_hint(at, first, Tenant{begin, tenant.buffer});
@@ -269,14 +269,14 @@ class Deriver {
   }
 
   Program& program_;
-  std::vector<int32_t> place_;                 // index: instruction; its number in its stream, from 1
+  std::vector<int32_t> place_;                 // index: instruction; its position in its stream, from 1
   std::vector<int32_t> other_;                 // index: instruction; progress of the other stream
-  std::vector<Known> known_;                   // index: instruction; only exchanges
-  std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that wrote parts of it
+  std::vector<Known> known_;                   // index: instruction; set only for exchanges
+  std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that each wrote a part
   std::vector<std::vector<int32_t>> readers_;  // index: buffer; readers since the last write
-  std::vector<bool> seen_;                     // index: buffer
+  std::vector<bool> seen_;                     // index: buffer; whether an instruction has used it
   std::vector<DeviceState> devices_;
-  std::vector<std::vector<Range>> ranges_;  // index: instruction; only exchanges
+  std::vector<std::vector<Range>> ranges_;  // index: instruction; empty except for exchanges
 };
 
 }  // namespace

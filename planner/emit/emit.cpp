@@ -157,7 +157,7 @@ void Emitter::take(int stage_index, int replica, const Action& action) {
 }
 
 // Goes through the action lists of all stages. The stages take turns with one action each, so that the order of the
-// emitted instructions is close to that of a real run.
+// emitted instructions is close to the order in which they really run.
 Status Emitter::walk_schedule() {
   const auto& orders = decision_.schedule.orders;
   const auto replicas = static_cast<size_t>(decision_.replicas);

@@ -12,10 +12,10 @@ namespace xrun::planner {
 
 struct EmitRequest {
   const Module& module;      // prepared (graph/passes/pipeline.h); `decision` refers to its graph
-  const KernelFacts& facts;  // index: NodeIds of the module's graph
+  const KernelFacts& facts;  // facts of kernels; index: NodeIds of the module's graph
   const Machine& machine;
   const Decision& decision;
-  int input_ring = 2;  // number of positions of the loader's ring, each with a batch that may be filled in advance
+  int input_ring = 2;  // number of positions of the loader's ring; each has a batch that may be filled in advance
 };
 
 // Returns the program of a training step, or of inference on one batch. Errors: kInfeasible XG0605 for rows that cannot

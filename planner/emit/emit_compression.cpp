@@ -54,8 +54,8 @@ void Emitter::emit_compression(int stage_index) {
   groups_ += program_.replicas > 1 ? 1 : 0;
 }
 
-// Emits the sums over the replicas of each sender, before the compression. The gradients of a bucket travel to their
-// owners while those of the previous bucket are summed.
+// Emits the sums over the replicas of each sender, before the compression. While the gradients of a bucket travel to
+// their owners, the gradients of the previous bucket are summed.
 void Emitter::emit_sender_sums(int stage_index) {
   if (program_.sender_replicas == 1) {
     return;

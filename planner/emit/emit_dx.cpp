@@ -155,7 +155,7 @@ Bytes Emitter::add_dx_received(const DxPlace& at, const DxSum& sum, Instruction&
 }
 
 // Adds the operands for all terms of a sum, in the order of their classes. Terms on the device itself are read in
-// place, the others in the receive buffer.
+// place, terms from other devices in the receive buffer.
 void Emitter::add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& instruction) const {
   Bytes received = 0;
   for (const DxTerm& term : sum.terms) {

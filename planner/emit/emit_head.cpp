@@ -205,8 +205,8 @@ void Emitter::emit_head_pass(size_t head, int pass) {
   }
 }
 
-// Emits copies from buffers with the rows of a pass to buffers with all rows of the batch: of results, and of the
-// values that the sweep at the end of the step reads.
+// Emits copies from buffers with the rows of a pass to buffers with all rows of the batch: copies of results, and of
+// the values that the sweep at the end of the step reads.
 void Emitter::emit_pass_copies(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   for (const int device : shard_devices(head)) {

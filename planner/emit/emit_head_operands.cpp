@@ -5,8 +5,8 @@
 
 namespace xrun::planner {
 
-// Returns the first row of a pass in a buffer of a head. Row 0 is the result if the buffer has only the rows of the
-// pass, and for a sweep over the batch (`pass` -1).
+// Returns the first row of a pass in a buffer of a head: 0 if the buffer has only the rows of the pass, and 0 for a
+// sweep over the batch (`pass` -1).
 int64_t Emitter::pass_row(size_t head, const Buffer& buffer, int pass) const {
   return buffer.head_pass >= 0 || pass < 0 ? 0 : program_.heads[head].rows * pass;
 }

@@ -10,9 +10,9 @@
 
 namespace xrun::planner {
 
-// Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started goes on
-// to its next round, the newest bucket first, so that its slices travel while those of older buckets are summed. At
-// most `rounds + 1` buckets have terms in memory at the same time.
+// Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started
+// continues with its next round, the newest bucket first, so that the slices of this bucket travel while older buckets
+// are summed. At most `rounds + 1` buckets have terms in memory at the same time.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
   const ReplicaSums sums(program_);
@@ -71,9 +71,9 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// Returns the buckets of the compressed gradients of a stage, or of all others. Gradients are in the order of the
-// parameters, which is the same for all members of an exchange. A gradient that is larger than a bucket has a bucket of
-// its own.
+// Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order of
+// the parameters, which is equal for all members of an exchange. A gradient that is larger than a bucket has a bucket
+// of its own.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;

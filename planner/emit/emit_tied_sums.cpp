@@ -96,7 +96,7 @@ void Emitter::emit_tied_exchange(const std::vector<ParamId>& readers, int replic
   ++groups_;
 }
 
-// Returns the instruction that adds, for each tied weight of a stage, the gradients of all readers to the holder's.
+// Returns the instruction that adds, for each tied weight of a stage, all readers' gradients to that of the holder.
 Instruction Emitter::sum_of_readers(int stage_index, int replica) const {
   Instruction sum{
       .kind = Kind::kSumTied, .device = device_of(stage_index, replica), .stage = stage_index, .replica = replica};

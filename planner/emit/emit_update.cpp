@@ -68,9 +68,9 @@ void Emitter::emit_stage_update(const Stage& stage, int replica) {
   add(std::move(update));
 }
 
-// Adds the operands with which an update changes a weight.
+// Adds the operands with which an update changes a weight. For a compressed gradient, the update adds up the (index,
+// value) pairs of all senders and uses partial 0 of the gradient as working memory, so it writes this partial.
 void Emitter::add_weight_update(ParamId param, int device, Instruction& update) {
-  // The pairs of a compressed gradient are summed in its first partial.
   const bool compressed = is_compressed(param);
   update.operands.push_back(
       gradient_operand(Role::kGradient, compressed ? Access::kWrite : Access::kRead, param, device));
@@ -203,7 +203,7 @@ void Emitter::emit_statistics_gather() {
   }
 }
 
-// Returns the operand for the sums of squares of `param`; for a parameter of a head, those of the class blocks `part`.
+// Returns the operand for the sums of squares of `param`; for a head's parameter, of its class blocks `part`.
 Operand Emitter::norms_operand(ParamId param, BlockRange part, int device, Access access) const {
   const auto at = static_cast<size_t>(param.index);
   const bool of_head = graph_.param(param).head;

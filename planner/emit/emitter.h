@@ -95,7 +95,7 @@ class Emitter {
   void emit_head_updates();
   Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
   const HeadShard* first_shard(size_t head, int device) const;  // first shard with rows; null if there is none
-  std::vector<int> shard_devices(size_t head) const;            // devices of shards with rows, ascending
+  std::vector<int> shard_devices(size_t head) const;            // devices that have shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
   // Whether each pass has separate buffers, since the rows of a pass are not contiguous in the batch.
@@ -118,7 +118,7 @@ class Emitter {
   HeadGradientRows dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
 
   // emit_update.cpp
-  using NormOperands = std::map<int, std::vector<Operand>>;  // key: device; sums of squares that only it computes
+  using NormOperands = std::map<int, std::vector<Operand>>;  // key: device; sums of squares that only this device has
   void emit_update();
   void emit_stage_update(const Stage& stage, int replica);
   void add_weight_update(ParamId param, int device, Instruction& update);
@@ -142,7 +142,7 @@ class Emitter {
   Operand pairs_operand(Role role, ParamId param, int device, int sender) const;
 
   // emit_replica_sums.cpp
-  using Bucket = std::vector<ParamId>;  // gradients that are reduced together
+  using Bucket = std::vector<ParamId>;  // gradients that are summed together
   void emit_replica_sums(int stage);
   void emit_slices_to_owners(int stage, int round, const Bucket& bucket);
   void emit_sums(int stage, int round, const Bucket& bucket);
@@ -165,7 +165,7 @@ class Emitter {
   int stage_with_gradient(ParamId param) const;
   ParamId holder(ParamId param, int stage) const;
 
-  // Building blocks.
+  // Functions that several of these files use.
   BufferId add_buffer(Buffer buffer);
   Instruction& add(Instruction instruction);
   BufferId place(ValueId value, int device, int micro_batch) const;  // invalid if the value has no buffer there
@@ -188,7 +188,7 @@ class Emitter {
   CompressionOwners owners_;
 
   std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
-  std::map<ValueId, BufferId> inputs_;                                  // position 0 of the ring
+  std::map<ValueId, BufferId> inputs_;                                  // position 0 of the loader's ring
   std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
   std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // (parameter, device): a buffer per state
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
@@ -198,10 +198,10 @@ class Emitter {
   std::map<int, BufferId> norms_;                                       // key: device
   NormLayout norm_layout_;
 
-  // Heads; keys begin with the index in Program::heads.
+  // State of heads; keys begin with the index in Program::heads.
   std::vector<std::vector<ShardPart>> shard_parts_;  // index: head, shard
   struct ShardBuffers {
-    std::vector<BufferId> weights;  // weight, bias
+    std::vector<BufferId> weights;  // class weights, bias
     std::vector<BufferId> states;
     BufferId scales;
     BufferId last;
@@ -216,7 +216,7 @@ class Emitter {
   std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> partials_;           // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> logits_;             // (head, shard, pass)
-  // (head, micro-batch, first shard of a node's sum or -1)
+  // Key: (head, micro-batch, first shard of a node's sum or -1).
   std::map<std::tuple<size_t, int, int>, BufferId> terms_;
   std::map<std::tuple<size_t, int, int>, BufferId> node_sums_;
   std::map<std::pair<size_t, int32_t>, BufferId> results_;  // (head, value)
@@ -225,7 +225,7 @@ class Emitter {
   std::vector<std::vector<size_t>> next_;                // [stage][replica]: index of the next action
   std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: whether the pass is emitted
   std::vector<std::vector<std::vector<bool>>> backward_;
-  std::vector<bool> heads_done_;  // index: pass
+  std::vector<bool> heads_done_;  // index: head pass; whether its instructions are emitted
   int next_head_ = 0;
   int groups_ = 0;
   std::vector<BlockLayout> forward_layouts_;  // index: stage

@@ -60,8 +60,8 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   }
 }
 
-// Whether a buffer is read after the step. In inference, this includes the softmax of heads, from which probabilities
-// are computed.
+// Whether a buffer is read after the step. In inference, the softmax of heads is also read, to compute
+// probabilities.
 bool is_result(const Program& program, const Buffer& buffer) {
   return (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) ||
          (buffer.purpose == Purpose::kHeadSoftmax && !program.training);
@@ -99,8 +99,8 @@ void set_uses(Program& program) {
   }
 }
 
-// Packs the buffers of a device that are not kept from step to step, after `persistent` bytes. With overlap, buffers of
-// exchanges get longer live ranges if the packing is then still good enough.
+// Packs the buffers of a device that are not kept from step to step, after `persistent` bytes. If exchanges overlap
+// with computation, their buffers get longer live ranges, provided that the packing is then still good enough.
 Packing pack_buffers(const Program& program, int device, Bytes persistent, const std::vector<Buffer*>& buffers,
                      std::vector<LiveRange>& ranges) {
   ranges = live_ranges(buffers);

@@ -34,11 +34,11 @@ struct LiveRange {
 };
 
 struct Packing {
-  Bytes bytes = 0;     // end of the highest range
+  Bytes bytes = 0;     // end of the highest range, which is the size of the packing
   Bytes live_max = 0;  // largest sum of the ranges alive at one time: a lower bound of `bytes` for any packing
 };
 
-// A packing is good enough if its size is at most this multiple of live_max; 1.02 is promised.
+// A packing is good enough if its size is at most this multiple of live_max; the documentation promises 1.02.
 inline constexpr double kGoodEnough = 1.01;
 
 // Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes
@@ -51,15 +51,15 @@ Packing pack(std::span<LiveRange> ranges);  // pack.cpp
 Bytes live_max(std::span<const LiveRange> ranges);
 
 // Returns the layout of a worker's slice in which `nodes` run in order on one row block. Each value of `locals` is
-// alive from its producer to its last reader. The values are followed by the scratch memory of kernels, which is as
-// large as the node that needs most.
+// alive from its producer to its last reader. The values are followed by the scratch memory of kernels, whose size is
+// that of the node that needs the most.
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
                          std::span<const ValueId> locals, int64_t norm_rows);
 
 // Sets first_use and last_use of all buffers from the instructions, then the offsets of the buffers and the arenas of
 // the program. An arena begins with the persistent buffers in the order of Program::buffers: first those with learned
 // values, whose offsets therefore do not depend on the batch, then those that each step overwrites (`is_refilled`). All
-// other buffers follow and are placed by `pack`. The first arena is the host's; the arenas of the devices follow.
+// other buffers follow and are placed by `pack`. The arena of the host comes first, before the arenas of the devices.
 void place_buffers(Program& program);
 // Makes each arena of the program at least as large as the arena with the same index in `arenas`.
 void enlarge_arenas(Program& program, const std::vector<Arena>& arenas);

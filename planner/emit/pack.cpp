@@ -63,8 +63,8 @@ class Packer {
     climb();
   }
 
-  // Moves the ranges that end in the upper half of the excess over the lower bound to the front of the order, and tries
-  // again.
+  // Moves the ranges that end in the upper half of the excess over the lower bound to the front of the order, and packs
+  // again; repeats this a few times.
   void climb() {
     for (int round = 0; round < kClimbs; ++round) {
       Order order = best_order_;
@@ -123,7 +123,7 @@ class Packer {
     placed_.insert(where, {offset, offset + size, range.first, range.last});
   }
 
-  // A placed range. These are contiguous in memory, which makes the search for a gap fast.
+  // A placed range. Placed ranges are contiguous in memory, which makes the search for a gap fast.
   struct Placed {
     Bytes begin;
     Bytes end;

@@ -1,7 +1,7 @@
 // Steps: find the stage that makes each value. For each stage, look at the inputs of all nodes (find_reads): a value of
-// another stage becomes a crossing, a value of the stage's forward pass that its backward pass reads is saved, unless
+// another stage becomes a crossing; a value of the stage's forward pass that its backward pass reads is saved, unless
 // it is computed again. When the crossings of all stages are known, decide which values of each stage need a buffer
-// (settle): the saved, sent and gathered ones, results and statistics. All others are local to the scratch memory of a
+// (settle): saved, sent and gathered values, results and statistics. All others are local to the scratch memory of a
 // worker.
 // Tests: tests/planner/emit/emit_test.cpp
 #include "planner/emit/value_flow.h"
@@ -14,7 +14,7 @@
 namespace xrun::planner {
 namespace {
 
-// A set of ids that remembers their order.
+// A set of ids, listed in the order in which they were added.
 template <typename T>
 class OrderedSet {
  public:
@@ -77,7 +77,7 @@ class Tracer {
       }
     }
     // The gradient of a feature is delivered to the stage that made the feature, as if its backward pass had made it:
-    // skips may carry it unchanged to earlier stages.
+    // skip connections may carry it unchanged to earlier stages.
     for (const HeadPlan& head : decision_.heads) {
       const int maker = flow_.maker[static_cast<size_t>(head.feature.index)];
       if (head.feature_grad.valid() && maker >= 0) {
@@ -99,7 +99,7 @@ class Tracer {
   }
 
  private:
-  // Notes that a value goes from stage `from` to stage `to`, whose forward or backward pass reads it.
+  // Records that a value goes from stage `from` to stage `to`, whose forward or backward pass reads it.
   void add_crossing(int from, int to, ValueId value, bool forward) {
     const bool made_backward = made_in_backward_[static_cast<size_t>(value.index)];
     Crossing& crossing = crossings_[{from, to, value.index}];

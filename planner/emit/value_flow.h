@@ -15,20 +15,20 @@ struct Crossing {
   ValueId value;
   int from = 0;
   int to = 0;
-  bool backward = false;       // made by a backward pass
+  bool backward = false;       // whether a backward pass makes the value
   bool read_forward = false;   // the receiver's forward pass reads it
   bool read_backward = false;  // the receiver's backward pass reads it (true for all gradients)
 };
 
 // The values of one stage. F and B are its forward and backward passes. A value made in F is in `kept` if it has a
-// buffer, because it is saved for B, sent, gathered for a head, a result or a statistic; otherwise it is in
+// buffer, because it is saved for B, sent, gathered for a head, a result or a batch statistic; otherwise it is in
 // `forward_locals`. All lists are in node order, without repetition.
 struct StageFlow {
-  std::vector<ValueId> inputs_forward;  // fed by data
+  std::vector<ValueId> inputs_forward;  // inputs of F, fed by data
   std::vector<ValueId> inputs_backward;
   std::vector<ValueId> kept;            // made in F, in a buffer
   std::vector<ValueId> saved;           // made in F, read in B
-  std::vector<ValueId> statistics;      // outputs per row block that the update folds
+  std::vector<ValueId> statistics;      // per-block statistics made in F; the update folds them into running statistics
   std::vector<ValueId> results;         // per-row loss, metrics, outputs made in F
   std::vector<ValueId> sent_gradients;  // made in B for other stages
   std::vector<ValueId> head_gradients;  // inputs "<head>.dx" read in B
@@ -41,7 +41,7 @@ struct StageFlow {
 struct ValueFlow {
   std::vector<StageFlow> stages;
   std::vector<Crossing> crossings;  // sorted by producer, then receiver
-  std::vector<int> maker;           // stage of each value's producer; -1: none, or a head pass
+  std::vector<int> maker;           // stage of each value's producer; -1: no producer, or a head pass
 };
 
 // Finds the values of each stage of `decision`. `results` are the values that are read after the step. Errors: kContent

@@ -82,7 +82,7 @@ struct Buffer {
   int32_t first_use = -1;
   int32_t last_use = -1;
   bool persistent = false;
-  ValueId value;  // the graph's value in it, if any
+  ValueId value;  // the value of the graph that the buffer contains, if any
   ParamId param;
   int32_t state = -1;  // kOptimizer, kHeadOptimizer: index of the state
   int32_t ring = -1;   // kInput: position in the loader's ring
@@ -93,7 +93,7 @@ struct Buffer {
   int32_t head = -1;         // head buffers: index in Program::heads
   int32_t head_pass = -1;    // head buffers with the rows of one pass; -1: all rows of the batch
   int32_t shard = -1;        // head buffers of one shard
-  std::string name;          // for print-outs
+  std::string name;          // name in printed programs
 };
 
 }  // namespace xrun::planner

@@ -11,7 +11,7 @@
 namespace xrun::planner {
 
 // Returns the names of the states that are kept for each weight: the states of the optimizer, and the weight's running
-// mean if the text asks for one.
+// mean if the text sets one.
 std::vector<std::string> optimizer_states(const Module& module);
 
 // Size of kGradient: all partials of one replica.
@@ -24,8 +24,8 @@ Bytes pairs_bytes(const Module& module, ParamId param);
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
 // Whether a shard's rows have scales.
 inline bool has_scales(const HeadPlan& head) { return head.weights == RowFormat::kFp8; }
-// Whether a row that some steps did not use catches up with their updates when it is used again (Untouched::kExact). If
-// so, all passes read the optimizer states and the step that last updated each row.
+// Whether a row that some steps did not use catches up when it is used again: it then applies the updates of those
+// steps (Untouched::kExact). If so, all passes read the optimizer states and the step that last updated each row.
 inline bool catches_up(const HeadPlan& head) { return head.untouched == Untouched::kExact; }
 
 // Size of kHeadLists.

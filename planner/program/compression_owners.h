@@ -27,17 +27,17 @@ class CompressionOwners {
   bool owns(ParamId param, int replica) const {
     return replica % sender_replicas_ == places_[static_cast<size_t>(param.index)];
   }
-  // The sums over the replicas of each sender before the compression; they have no terms if each replica is a sender.
+  // Returns the sums over the replicas of each sender before compression; no terms if each replica is a sender.
   ReplicaSums sums(ParamId param) const {
     return ReplicaSums::over_runs(replicas_, sender_replicas_, places_[static_cast<size_t>(param.index)]);
   }
-  // The index of a replica's sender among all senders.
+  // Returns the index of a replica's sender among all senders.
   int sender_of(int replica) const { return replica / sender_replicas_; }
 
  private:
   int replicas_ = 1;
   int sender_replicas_ = 1;
-  std::vector<int> places_;  // index: parameter; position of the owner in its sender, -1: gradients are sent whole
+  std::vector<int> places_;  // index: parameter; position of the owner in its sender; -1: gradients are sent whole
 };
 
 // Returns Program::sender_replicas of a training program on this machine. `stages` has the devices of each stage, by

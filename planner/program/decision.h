@@ -15,9 +15,9 @@ struct Decision {
   bool overlap = true;
   PipelineKind pipeline = PipelineKind::kGpipe;
   int64_t batch = 0;      // global rows per step
-  int64_t norm_rows = 0;  // g
+  int64_t norm_rows = 0;  // g: rows of a row block
   int micro_batches = 1;  // M, in the global batch; of R replicas, replica r owns r · M / R .. (r + 1) · M / R - 1
-  int replicas = 1;       // R
+  int replicas = 1;       // R: number of replicas
   int partials = 1;       // gradient partials of all replicas together (Program::partials)
   int head_devices = 0;   // Setting::head_devices
 

@@ -6,7 +6,7 @@
 namespace xrun::planner {
 
 DxTerms::DxTerms(const HeadPlan& head, std::span<const int> device_nodes) : head_(head), device_nodes_(device_nodes) {
-  std::vector<DxTerm> runs;  // runs of neighbouring shards on a node
+  std::vector<DxTerm> runs;  // groups of neighbouring shards on one node
   for (const HeadShard& shard : head.shards) {
     if (shard.row_begin >= shard.row_end) {
       continue;

@@ -16,10 +16,10 @@
 
 namespace xrun::planner {
 
-// The dX partials that one device sends for a sum: those of one shard, or of several that were summed before.
+// The dX partials that one device sends for a sum: those of one shard, or the sums over several shards.
 struct DxTerm {
   std::vector<int> shards;  // neighbouring shards with rows, in ascending order
-  int device = 0;           // the device that sends: the shard's, or the one that summed the shards
+  int device = 0;           // device that sends the term: the device of the shard, or the one that summed the shards
   ClassRange classes;
 
   bool is_summed() const { return shards.size() > 1; }
@@ -36,8 +36,8 @@ class DxTerms {
   // Returns all terms of a sum on device `receiver`, in the order of their classes. If a node sums its shards first,
   // `turn` selects the device of the node that does it, so that calls with successive turns distribute the work.
   std::vector<DxTerm> of_sum(int receiver, int turn) const;
-  // Returns the term of the shards that a node sums for other nodes and of which `first` is the first; null if no such
-  // term exists. The device of the term is the device of one of these shards.
+  // Returns the term for the shards of a node, the first of which is `first`, that the node sums for other nodes; null
+  // if no such term exists. The device of the term is the device of one of these shards.
   const DxTerm* on_node(int first) const;
   // Returns a term for each of the shards of a summed term.
   std::vector<DxTerm> shards_of(const DxTerm& summed) const;

@@ -41,12 +41,12 @@ enum class Kind : uint8_t {
   // Exchanges. An exchange has one instruction for each member; they have the same `group`.
   kSend,
   kRecv,
-  // Each member receives the blocks of all other members. It gathers one of: features or labels of a head pass, for one
-  // micro-batch of every replica (a pass with h = batch needs M / R such gathers); statistics of heads, norms, slices
-  // of
-  // summed gradients or pairs of compressed gradients, in place; batch statistics; gradients of a tied weight, among
-  // the
-  // stages that read it.
+  // Each member receives the blocks of all other members. The blocks are one of:
+  //   - features or labels of a head pass, for one micro-batch of every replica (a pass with h = batch needs M / R such
+  //     gathers);
+  //   - statistics of heads, norms, slices of summed gradients or pairs of compressed gradients, in place;
+  //   - batch statistics;
+  //   - gradients of a tied weight, exchanged among the stages that read this weight.
   kAllGather,
   // Sends terms to the device that sums them: dX partials to kReduceDx or, if `shard` >= 0, to kSumDx; slices of
   // gradients to kSumReplicas.
@@ -81,14 +81,14 @@ struct Instruction {
   int device = 0;
   Stream stream = Stream::kCompute;
   int stage = -1;
-  int replica = 0;            // -1: it belongs to no single replica
+  int replica = 0;            // -1: the instruction belongs to no single replica
   int micro_batch = -1;       // stage passes, sends and receives: counted globally, 0 .. micro_batches - 1
   int head = -1;              // head passes, their copies and exchanges: index in Program::heads
   int head_pass = -1;         // index of the head's pass; -1: all rows of the batch
   int gather = -1;            // exchanges and sums of features or their gradient: the micro-batch inside each replica
   int shard = -1;             // passes: their shard; sums of dX on a node, and the exchanges before: the first shard
-  int group = -1;             // exchanges: shared by all members; also by a send and its receive
-  std::vector<NodeId> nodes;  // stage passes: in order of execution
+  int group = -1;             // exchanges: number that all members share; a send and its receive also share one
+  std::vector<NodeId> nodes;  // stage passes: nodes in order of execution
   std::vector<Operand> operands;
   std::vector<BufferId> reads;   // buffers of `operands` that are read, each once (derive_accesses)
   std::vector<BufferId> writes;  // a buffer that a computation writes before it reads it is only in `writes`
@@ -98,9 +98,9 @@ struct Instruction {
   std::vector<InstructionId> deps;
   std::vector<InstructionId> releases;
   Flops flops = 0;
-  Bytes bytes = 0;  // communication: bytes moved
+  Bytes bytes = 0;  // bytes that communication moves
   Seconds predicted = 0;
-  Span span;  // the place in the model text that the instruction comes from
+  Span span;  // the place in the model text from which the instruction comes
 };
 
 // Fills `reads` and `writes` from the operands.

@@ -27,7 +27,7 @@ class LinkLoad {
  public:
   explicit LinkLoad(const Machine& machine) : machine_(machine), links_(static_cast<size_t>(machine.nodes())) {}
 
-  // Each of the devices `from` sends one block of `each` bytes to all of the devices `to`.
+  // Adds one block of `each` bytes from each of the devices `from` to all of the devices `to`.
   void add_shared(std::span<const int> from, std::span<const int> to, Bytes each);
   // Adds one block of `bytes` from device `from` to device `to`.
   void add(int from, int to, Bytes bytes);

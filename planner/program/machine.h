@@ -11,18 +11,18 @@
 namespace xrun::planner {
 
 struct Machine {
-  std::string name = "cpu";  // "2 x cpu", or with the cluster's name for its processor
-  int cores = 1;             // total of all nodes
-  int devices = 1;           // each a TBB arena
-  int threads = 1;           // total of all devices; at least `devices`
+  std::string name = "cpu";  // "2 x cpu", or with the name of the cluster's processor
+  int cores = 1;             // cores of all nodes together
+  int devices = 1;           // number of devices, each of which is a TBB arena
+  int threads = 1;           // threads of all devices together; at least `devices`
   Bytes memory = 0;          // total that all devices of all nodes may use, without the `reserve`
-  Bytes node_memory = 0;     // the part of `memory` on the node that has least
-  int ranks = 1;             // processes, which have contiguous runs of devices (Program::rank_of)
+  Bytes node_memory = 0;     // the part of `memory` on the node that has the least memory
+  int ranks = 1;             // processes, which have contiguous ranges of devices (Program::rank_of)
   // The node of each device, counted from 0; empty: there is one node.
   std::vector<int> device_nodes;
   NetworkSpec network;
 
-  // The number of threads of a device: the threads are divided as evenly as possible, at least one for each device.
+  // Returns the number of threads of a device: threads are divided as evenly as possible, at least one per device.
   int threads_of(int device) const;
   int node_of(int device) const { return device_nodes.empty() ? 0 : device_nodes[static_cast<size_t>(device)]; }
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
@@ -32,16 +32,16 @@ struct Machine {
 // The processes that will run a plan, and the detected properties of their nodes.
 struct MachineRequest {
   int devices = 0;              // 0: one per core or, with more than 1,024 cores, one per rank; at least one per rank
-  int threads = 0;              // 0: one per core
-  int ranks = 1;                // 1 if the cluster has several nodes: one process for each of them
-  std::vector<int> rank_nodes;  // node of each rank; empty: all on one
+  int threads = 0;              // number of threads; 0: one per core
+  int ranks = 1;                // number of processes; 1 if the cluster has several nodes: one process for each node
+  std::vector<int> rank_nodes;  // node of each rank; empty: all ranks are on one node
   Bytes node_memory = 0;        // memory of the smallest node; 0: all nodes have equal memory
   NetworkSpec network;          // the network between the nodes
 };
 
 // Returns the machine for a request. `cores` and `memory` are the detected totals over the nodes on which ranks have
 // been started. If the model text describes a cluster, its values are used in place of the detected ones, and its nodes
-// have contiguous runs of ranks.
+// have contiguous ranges of ranks.
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory);
 
 }  // namespace xrun::planner

@@ -3,8 +3,8 @@
 //
 // Address. An operand is at address: base of `buffer` + `offset` + `step` · k. The field `by` states what k counts: row
 // blocks or gradient partials from the first one of the instruction, or workers of the device. `bytes` is the size at
-// one such address. A `buffer` with purpose kInput names position 0 of the loader's ring; at run time its base is that
-// of the ring position that the step uses.
+// one such address. A `buffer` with purpose kInput is position 0 of the loader's ring; at run time its base is the
+// address of the ring position that the step uses.
 //
 // Order. A stage pass has the operands kZeroed; then for each node its inputs and its outputs, in order; then kScratch.
 // The operands of all other instructions are in the order in which the verifier derives them (planner/verify/).
@@ -33,14 +33,14 @@ enum class Role : uint8_t {
   kLabel,
   kSoftmax,    // {max, 1 / sum} of each row
   kStats,      // statistics of shard `index`
-  kLogits,     // kept logits
-  kSelection,  // the active classes of the shard; in kReduceStats: those of one shard on its device
+  kLogits,     // logits kept for the backward pass
+  kSelection,  // the active classes of the shard; in kReduceStats, of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
-  // The dX partials of shard `index`, one per subtree of its classes (graph/layouts/head_shape.h). In kReduceDx and
-  // kSumDx the
-  // operand is the rows of the instruction's micro-batch in the first partial; those of the next partials follow every
-  // `step` bytes. If several shards were summed before, `index` is the first of them.
+  // The dX partials of shard `index`, one per subtree of its classes (graph/layouts/head_shape.h). In
+  // kReduceDx and kSumDx the operand is the rows of the instruction's micro-batch in the first partial; the
+  // rows in each next partial follow `step` bytes later. If several shards were summed before, `index` is the
+  // first of them.
   kDx,
   kLoss,         // loss of each row
   kHits,         // hits of each row, for metric `node`
@@ -51,7 +51,7 @@ enum class Role : uint8_t {
   kWeight,        // weight `param`
   kState,         // state `index` of the optimizer for `param`
   kPrepared,      // the prepared form of `param` for input `index` of `node`; for a head (without node): 1 / norms
-  kNorms,         // sums of squares of `param` or, if it is invalid, of all tensors that the clip counts
+  kNorms,         // sums of squares of `param` or, if `param` is invalid, of all tensors that the clip counts
   kRunningState,  // input `index` of `node`, folded from kStatistics
   kStatistics,    // output `index` of `node`, for all row blocks of the batch
   // kCopy: each kFrom is followed by its kTo.
@@ -61,18 +61,18 @@ enum class Role : uint8_t {
   // equal size; `index` is the other device. A member may send to itself.
   kSent,
   kReceived,
-  // Sums over replicas. kSum is the replica's own slice of the gradient of `param`, summed in place; kTerm is that
-  // slice
-  // from replica `index`. In kSumTied, kSum is the gradient of the stage's copy of a tied weight, and kTerm the
-  // gradient of
-  // another reader; `index` counts the readers.
+  // Sums over replicas. kSum is the replica's own slice of the gradient
+  // of `param`, summed in place; kTerm is that slice from replica
+  // `index`. In kSumTied, kSum is the gradient of the stage's copy of a
+  // tied weight, and kTerm the gradient of another reader; `index` counts
+  // the readers.
   kSum,
   kTerm,
   kFeatureGradient,  // the gradient of the features, which kReduceDx sums
   kRowFactor,        // head pass: the factor on the loss of each row
   kScales,           // head pass: scales of the shard's rows in fp8
   kLast,             // head pass: the step that last updated each of the shard's rows
-  kPairs,            // pairs of `param`: those of the replica's sender in kCompress, those of all senders in kUpdate
+  kPairs,            // pairs of `param`: of the replica's sender in kCompress, of all senders in kUpdate
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

@@ -22,12 +22,12 @@ struct Alternative {
   int micro_batches = 1;
   PipelineKind pipeline = PipelineKind::kGpipe;
   int head_devices = 0;  // Setting::head_devices
-  int recomputed = 0;    // number of layers
+  int recomputed = 0;    // number of layers that run again in the backward pass
   Seconds step = 0;
   Bytes memory = 0;                              // memory of the largest device
   double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
   double idle = 0;                               // fraction of a step in which devices are idle
-  std::optional<StoredAlternative> stored = {};  // texts of a plan file that lacks the values
+  std::optional<StoredAlternative> stored = {};  // texts, for a plan file that lacks the values
 };
 
 struct Prediction {
@@ -43,11 +43,11 @@ struct Prediction {
 struct HeadCost {
   HeadChoice choice = {};
   int states = 0;       // number of optimizer states
-  bool chosen = false;  // whether it is the text's choice
+  bool chosen = false;  // whether this is the choice of the model text
   bool fits = true;
   Seconds step = 0;
-  Bytes memory = 0;  // memory of the run
-  Bytes moved = 0;   // class rows, optimizer states and kept logits that passes read and write in a step
+  Bytes memory = 0;  // memory of a run with this choice
+  Bytes moved = 0;   // bytes of class rows, optimizer states and kept logits that a step reads and writes
 };
 
 // A build of the graph of nearest classes of a head. Its times assume all cores and no concurrent work.
@@ -55,7 +55,7 @@ struct GraphBuild {
   int head = 0;          // index in Graph::heads
   bool is_exact = true;  // whether the text asks for the exact graph
   Seconds exact = 0;
-  Seconds approximate = 0;  // includes measuring its recall
+  Seconds approximate = 0;  // time of an approximate build, including measuring its recall
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
@@ -64,7 +64,7 @@ struct GraphBuild {
 struct StepProgram {
   int64_t units = 1;
   Program program;
-  Seconds step = 0;  // predicted
+  Seconds step = 0;  // predicted time of a step
 };
 
 struct Plan {
@@ -73,7 +73,7 @@ struct Plan {
   Machine machine;
   Program training;   // program of a step; if the batch grows, of a step of the last size
   Program inference;  // forward only, with equal stages and shards; pads the last row block
-  std::vector<std::pair<std::string, std::string>> options;  // flags and --set with which it was made
+  std::vector<std::pair<std::string, std::string>> options;  // flags and --set with which the plan was made
   std::vector<SourceDigest> sources;
   std::string math_digest;
   std::string facts_digest;
@@ -86,7 +86,7 @@ struct Plan {
   // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
   // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
   std::vector<StepProgram> smaller;
-  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan computes them again
+  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan computes the builds again
   // The costs of other choices for the head named `costs_of`, if it is large (explain_head_choices); plan files do not
   // keep them.
   std::string costs_of;

@@ -2,9 +2,9 @@
 // the verifier, the simulator and the executor read the same value.
 //
 // Order. The list of instructions is a legal sequential order: an instruction depends only on earlier ones, and the
-// members of a group (a collective, or a send followed by its receive) are adjacent. A run may use any other order that
-// respects `deps` and `releases`, keeps the order within each (device, stream), and starts an exchange only when all
-// members of its group are there.
+// members of a group (a collective, or a send followed by its receive) are adjacent. The executor may use any other
+// order that respects `deps` and `releases`, keeps the order within each (device, stream), and starts an exchange only
+// when all members of its group are ready.
 //
 // Exchanges. A member of an exchange is posted when the instructions before it in its stream permit it. It then
 // completes in two steps: it is received when all blocks that it receives are in their places, and it is released when
@@ -47,19 +47,19 @@ namespace xrun::planner {
 // would shorten the waits of workers for one another, but not enough to justify their memory.
 inline constexpr int kMostPartials = 16;
 // The maximum number of replicas, which is also the maximum number of readers of a tied weight: a kernel that sums over
-// them has space for this many addresses.
+// replicas or readers has space for this many addresses.
 inline constexpr int kMostReplicas = kMostReaders;
 
 // A contiguous range of forward nodes in printed order, with the backward nodes that belong to them.
 struct Stage {
   int index = 0;
-  std::vector<int> devices;     // one per replica
-  std::vector<NodeId> forward;  // in order
+  std::vector<int> devices;     // device of each replica
+  std::vector<NodeId> forward;  // forward nodes in order
   std::vector<NodeId> backward;
   std::vector<NodeId> recomputed;  // forward nodes run again in the backward pass, in order
   std::vector<ValueId> saved;      // values kept per micro-batch for the backward pass
   std::vector<ValueId> received;   // activations from other stages (skips included)
-  Seconds forward_time = 0;        // one micro-batch
+  Seconds forward_time = 0;        // time of the forward pass of one micro-batch
   Seconds backward_time = 0;
   Bytes parameter_bytes = 0;
   Bytes activation_bytes = 0;  // per micro-batch
@@ -79,7 +79,7 @@ struct HeadShard {
 
 struct HeadPlan {
   int head = 0;                 // index in Graph::heads
-  NodeId node;                  // the classifier
+  NodeId node;                  // the node of the classifier
   NodeId loss;                  // invalid if the loss does not use this head
   std::vector<NodeId> metrics;  // in inference also lists of best classes (topk), which have no label
   ValueId feature;
@@ -108,11 +108,11 @@ struct HeadPlan {
   int state_count = 2;    // optimizer states of each weight for which passes have memory
   double row_weight = 1;  // HeadShape::row_weight
   std::vector<HeadShard> shards;
-  bool frozen = false;  // gradients pass through it, but it is not updated (Parameter::frozen)
+  bool frozen = false;  // gradients pass through the head, but it is not updated (Parameter::frozen)
   bool mapped = false;  // RowPlace::kMapped: see is_mapped
 
   ClassBlocks blocks() const { return {.classes = classes, .size = class_block}; }
-  // Class rows of the shard whose logits are kept.
+  // Returns the number of class rows of the shard whose logits are kept.
   int64_t kept_classes(const HeadShard& shard) const {
     return std::min(shard.row_end - shard.row_begin, shard.kept_blocks * class_block);
   }
@@ -144,7 +144,7 @@ struct Program {
   // Machine::device_nodes, set by `emit` and by the reader of plan files, which store them with the machine. A program
   // only compares them for equality.
   std::vector<int> device_nodes;
-  int ranks = 1;  // processes that run it; set by the run, not part of the plan
+  int ranks = 1;  // processes that run the program; set at run time, not part of the plan
   // The number of gradient partials of all replicas together. With --deterministic there are 4, or one per row block if
   // the batch has fewer blocks. Otherwise a replica has one for each worker of its device, but at most one for each row
   // block of a micro-batch, and at most kMostPartials.
@@ -160,13 +160,13 @@ struct Program {
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
-  // The rank that has a device: ranks have contiguous runs of devices, as equal in length as possible.
+  // Returns the rank that has a device. Ranks have contiguous ranges of devices, as equal in length as possible.
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
   int senders() const { return replicas / sender_replicas; }  // senders of compressed gradients
   int micro_batches_of_replica() const { return micro_batches / replicas; }
   int64_t partials_of_replica() const { return partials / replicas; }
-  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to
+  // Returns the gradient partial, counted over all replicas, to which row block `block` of the batch adds
   // (docs/internals/determinism.md, "Gradient partials").
   int64_t partial_of(int64_t block) const {
     if (deterministic) {
@@ -178,11 +178,11 @@ struct Program {
   }
 };
 
-// The range of classes of each term that a kReduceDx or kSumDx adds, in the order of its operands.
+// Returns the range of classes of each term that a kReduceDx or kSumDx adds, in the order of its operands.
 std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head);
 
-// The shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep). The planner sizes
-// buffers and the backend makes kernels for this shape.
+// Returns the shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep). The
+// planner sizes buffers and the backend makes kernels for this shape.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
@@ -199,7 +199,7 @@ RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 // The shapes of an exact and of an approximate build of the lists of nearest classes, on the cores of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);
 KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head);
-// The number of workers of all devices of a rank.
+// Returns the number of workers of all devices of a rank.
 int workers_of_rank(const Program& program, int rank);
 
 // Returns the program as text that is equal for equal programs: each instruction with its operands, in order (`xrun

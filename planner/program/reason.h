@@ -27,10 +27,10 @@ struct Rival {
 
 // The state of a head: class rows, optimizer states, and the logits that exist at one time.
 struct HeadState {
-  Bytes bytes = 0;      // rows and optimizer states
-  bool mapped = false;  // they are in a file
+  Bytes bytes = 0;      // bytes of class rows and optimizer states
+  bool mapped = false;  // whether these are in a file
   RowFormat weights = RowFormat::kF32;
-  std::optional<RowFormat> states;  // nullopt: no optimizer states
+  std::optional<RowFormat> states;  // format of the optimizer states; nullopt: there are no states
   int64_t active = 0;               // classes for which a step has logits
   bool is_subset = false;           // the active classes are not all classes
   int64_t kept = 0;                 // classes whose logits are kept for the backward pass
@@ -43,10 +43,10 @@ struct SmallerBlock {
   int64_t blocks = 1;  // row blocks of the batch in the plan
   int64_t norm_rows = 0;
   int devices = 1;
-  int used = 1;          // devices in use with the smaller block
+  int used = 1;          // number of devices in use with the smaller block
   bool idle = true;      // whether the plan has idle devices
-  double faster = 0;     // fraction of a step
-  bool coupled = false;  // the statistics of a batch norm would be those of fewer rows
+  double faster = 0;     // predicted gain, as a fraction of a step
+  bool coupled = false;  // whether a batch norm would take its statistics from fewer rows
 };
 
 // The texts of a reason in a plan file that has no values.
@@ -85,11 +85,11 @@ struct Reason {
 
   Key key = Key::kStored;
   std::string head = {};  // name of the head, for kShards
-  int64_t value = 0;      // the number that was chosen; for kRecompute the number of layers
+  int64_t value = 0;      // the chosen number; for kRecompute the number of layers that run again
   int64_t of = 0;         // for kRecompute the number of all layers
-  int64_t rows = 0;       // for kMicroBatches the rows of each
+  int64_t rows = 0;       // for kMicroBatches the rows of each micro-batch
   Cause cause = Cause::kNothingElse;
-  int64_t count = 0;  // a number that the cause refers to
+  int64_t count = 0;  // the number to which the cause refers
   std::optional<Rival> rival = {};
   std::optional<HeadState> head_state = {};
   std::optional<SmallerBlock> smaller_block = {};

@@ -19,8 +19,8 @@ flatbuffers::Offset<fb::Alternative> encode_alternative(flatbuffers::FlatBufferB
 // Reads a string of a file; the caller counts its bytes.
 using ReadText = std::function<std::string(const flatbuffers::String*)>;
 
-// Return nullopt if values are not legal, such as a number that is no cause. If a file has only texts, the results have
-// them.
+// Return nullopt if values are not legal, such as an unknown number for a cause. If a file has only texts, the results
+// contain these texts.
 std::optional<Reason> decode_reason(const fb::Reason& in, const ReadText& text);
 std::optional<Alternative> decode_alternative(const fb::Alternative& in, const ReadText& text);
 

@@ -14,7 +14,7 @@ Slice part_of(Slice slice, int i, int n) {
   return {slice.offset + begin * kElement, (count * (i + 1) / n - begin) * kElement};
 }
 
-// Whether each run of `count` replicas of a stage is on one node. `devices` has the device of each replica.
+// Whether each group of `count` consecutive replicas of a stage is on one node. `devices` has each replica's device.
 bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int count) {
   for (size_t r = 0; r < devices.size(); ++r) {
     const size_t first = r - r % static_cast<size_t>(count);
@@ -28,7 +28,7 @@ bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int cou
 }  // namespace
 
 std::vector<int> ReplicaSums::members(int round, int replica) const {
-  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // whether all members are in one run
+  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // whether all members are in one group
   const bool across = rounds() == 2 && round == 1;
   std::vector<int> members;
   for (int other = 0; other < replicas_; ++other) {

@@ -2,11 +2,11 @@
 // gradient: it receives this slice from the other members of the round and sums it. After the last round, each element
 // of a gradient has been summed over all replicas on exactly one replica, which sends the sum to all others.
 //
-// Usually there is one round, whose members are all replicas. If every run of g consecutive replicas is on one node,
-// there are two rounds. In the first round, the g replicas of a run divide each gradient into g slices and sum them. In
-// the second round, the replicas that have the same slice in all runs divide it among them and sum over the runs. The
-// network then carries one term per element and run, instead of one per replica (docs/internals/algorithms.md,
-// "Collective costs").
+// Usually there is one round, whose members are all replicas. If every group of g consecutive replicas is on one node,
+// there are two rounds. In the first round, the g replicas of a group divide each gradient into g slices and sum them.
+// In the second round, the replicas that have the same slice in all groups divide it among them and sum over the
+// groups. The network then carries one term per element and group, instead of one per replica
+// (docs/internals/algorithms.md, "Collective costs").
 #pragma once
 
 #include <span>
@@ -29,8 +29,8 @@ class ReplicaSums {
   explicit ReplicaSums(const Program& program) : ReplicaSums(program.replicas, program.node_replicas) {}
   // REQUIRES: `node_replicas` divides `replicas`.
   ReplicaSums(int replicas, int node_replicas) : replicas_(replicas), node_replicas_(node_replicas) {}
-  // Returns sums over each run of `run` replicas, in one round: the replica at position `owner` of each run receives
-  // the whole gradients from the other replicas of its run. REQUIRES: `run` divides `replicas`.
+  // Returns sums over each group of `run` consecutive replicas, in one round: the replica at position `owner` of each
+  // group receives the whole gradients from the other replicas of its group. REQUIRES: `run` divides `replicas`.
   static ReplicaSums over_runs(int replicas, int run, int owner) {
     ReplicaSums sums(replicas, run);
     sums.owner_ = owner;
@@ -54,8 +54,8 @@ class ReplicaSums {
   int owner_ = -1;  // argument of over_runs; -1 otherwise
 };
 
-// Returns the largest n such that every run of n consecutive replicas is on one node, for runs that begin at multiples
-// of n. `stages` has the devices of each stage, by replica.
+// Returns the largest n such that every group of n consecutive replicas that begins at a multiple of n is on one node.
+// `stages` has the devices of each stage, by replica.
 int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages);
 // Returns Program::node_replicas for a machine and the devices of the stages.
 int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages);

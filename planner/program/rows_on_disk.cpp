@@ -40,7 +40,7 @@ std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& traini
       continue;
     }
     const RowsLayout layout = rows_layout(training, module.graph, h);
-    // The labels of a batch are always active, so there may be more active classes than the text asks for.
+    // The labels of a batch are always active, so more classes than the text states may be active.
     const double active = static_cast<double>(std::max(head.active, training.batch));
     const double changed = steps ? active * static_cast<double>(*steps) : static_cast<double>(head.classes);
     const auto rows = static_cast<int64_t>(std::min(changed, static_cast<double>(head.classes)));

@@ -11,7 +11,7 @@ namespace xrun::planner {
 
 struct RowsOnDisk {
   std::string head;
-  Bytes rows = 0;  // the file with all rows
+  Bytes rows = 0;  // size of the file with all rows
   Bytes undo = 0;  // upper bound for the undo log, which has the old values of the rows changed since a checkpoint
   // Approximate bytes of the pages that contain the rows used in a step. The pages are read unless they are in the page
   // cache, and written back. Predicted times assume that they are in the cache.

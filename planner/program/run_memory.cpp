@@ -56,7 +56,7 @@ RunMemory run_memory(const Module& module, const Program& training, const Progra
       memory.evaluation = arenas_of(inference);
     }
     if (!measured && source.name != "train") {
-      continue;  // the run does not open it
+      continue;  // the run does not open this data source
     }
     const ReaderDef* reader = data_registry().find_reader(source.reader.name);
     if (reader != nullptr && reader->held != nullptr) {

@@ -10,9 +10,9 @@
 namespace xrun::planner {
 
 struct RunMemory {
-  Bytes training = 0;                  // all arenas, host included
-  Bytes evaluation = 0;                // all arenas, mapped at the first evaluation; 0: the run does not evaluate
-  Bytes readers = 0;                   // upper bound
+  Bytes training = 0;                  // all arenas of the training program, host included
+  Bytes evaluation = 0;                // arenas mapped at the first evaluation; 0: the run does not evaluate
+  Bytes readers = 0;                   // upper bound for the readers of data
   Bytes saving = 0;                    // upper bound for saves in the background (`checkpoint.async`)
   std::vector<std::string> uncounted;  // not in the sum: data sources whose readers keep the whole files in memory
 

@@ -11,9 +11,9 @@ namespace xrun::planner {
 
 // The traffic in a step of all exchanges with one purpose, such as gathering features.
 struct NetworkUse {
-  std::string what;   // "features"
-  Bytes busiest = 0;  // bytes of the busiest link, in its busier direction
-  Seconds time = 0;   // time of that link
+  std::string what;   // purpose of the exchanges, such as "features"
+  Bytes busiest = 0;  // bytes of the busiest link in its busier direction
+  Seconds time = 0;   // time in which that link moves these bytes
 };
 
 struct NetworkSummary {

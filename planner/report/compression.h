@@ -19,16 +19,16 @@ struct CompressSummary {
   bool by_node = false;     // whether each node that has replicas is one sender
   int64_t elements = 0;     // elements of the compressed weights
   int64_t pairs = 0;        // number of these elements that are sent in a step, after the warm-up
-  Bytes sent = 0;           // pairs, after the warm-up
-  Bytes sent_at_first = 0;  // pairs of the first step
-  Bytes dense = 0;          // if these gradients were sent whole
+  Bytes sent = 0;           // bytes of the pairs, after the warm-up
+  Bytes sent_at_first = 0;  // bytes of the pairs in the first step
+  Bytes dense = 0;          // bytes if these gradients were sent whole
   Bytes others = 0;         // bytes of the other gradients, which are sent whole
-  Bytes inside = 0;         // bytes that the replicas of a sender send to the replicas that compress
+  Bytes inside = 0;         // bytes that replicas send to the replica of their sender that compresses
 };
-// Nullopt if the run does not compress.
+// Returns these figures for a plan; nullopt if the run does not compress gradients.
 std::optional<CompressSummary> compression_of(const Plan& plan, const Module& module);
 
-// The line of a plan's page; empty without compression.
+// Returns the line about compressed gradients for the page of a plan; empty without compression.
 std::string compression_text(const Plan& plan, const Module& module);
 
 // Warns with XG0630 if `per_node = true` does not make each node a sender: either all replicas are one sender, so that

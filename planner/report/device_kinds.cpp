@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-constexpr size_t kFewDevices = 16;  // up to this number of devices, each has a line
+constexpr size_t kFewDevices = 16;  // up to this number of devices, each device has a line
 constexpr size_t kMostRows = 64;
 
 }  // namespace

@@ -14,7 +14,7 @@ struct DeviceKind {
   DeviceSummary first;
   DeviceSummary last;
   int count = 1;
-  Bytes least = 0;  // smallest arena of all but the first one
+  Bytes least = 0;  // smallest arena of the devices other than `first`
   Bytes most = 0;
 
   std::string others() const;  // "+ 41 like it"
@@ -23,8 +23,8 @@ struct DeviceKind {
 // Returns the kinds in the order of their first devices. If there are only a few devices, each is a separate kind.
 std::vector<DeviceKind> device_kinds(const std::vector<DeviceSummary>& devices);
 
-// Folds the rows of a text that has one row for each device. Rows with equal text are replaced by the first of them and
-// a row that states the number of the others.
+// Shortens a text that has one row for each device. Rows with equal text are replaced by the first of them and a row
+// that states the number of the other rows.
 struct NamedRow {
   std::string name;
   std::string text;

@@ -26,9 +26,9 @@ Rival rival_of(const Setting& setting, const Prediction& predicted, Bytes memory
   return rival;
 }
 
-// Returns the fastest of the settings for which `wanted` is true. The times are those of programs if such programs were
-// made, else estimates. A setting whose estimate is faster than the plan was not compared: no program was made, because
-// others of its kind were tried first.
+// Returns the fastest of the settings for which `wanted` is true. Times are taken from programs if programs were made,
+// else they are estimates. A setting whose estimate is faster than the plan was not compared: no program was made,
+// because others of its kind were tried first.
 template <typename Wanted>
 std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>& candidates, const Wanted& wanted) {
   const Fitted& chosen = choice.fitted[0];
@@ -52,7 +52,7 @@ std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>&
   return std::nullopt;
 }
 
-// Sets the cause, and the number that it refers to.
+// Sets the cause of a reason, and the number to which the cause refers.
 void set_cause(Reason& reason, Cause cause, int64_t count = 0) {
   reason.cause = cause;
   reason.count = count;

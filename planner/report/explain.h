@@ -17,10 +17,10 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
 // Returns the programs that were compared with the plan, which is the first element of `fitted`.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
-// Number of layers of all stages that run again in the backward pass.
+// Returns the number of layers of all stages that run again in the backward pass.
 int recomputed_layers(const Program& program);
 
-// Buffers of a device that are alive at its peak: their sizes add up to its Arena::live_max.
+// Returns the buffers of a device that are alive at its peak: their sizes add up to its Arena::live_max.
 std::vector<BufferId> live_at_peak(const Program& program, int device);
 
 // The format of the optimizer states of the head at index `head` in Program::heads; nullopt if it has none.

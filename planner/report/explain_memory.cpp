@@ -75,7 +75,7 @@ std::optional<RowFormat> states_of(const Program& program, int32_t head) {
 }
 
 std::vector<BufferId> live_at_peak(const Program& program, int device) {
-  std::map<int32_t, Bytes> change;  // key: place in the time line
+  std::map<int32_t, Bytes> change;  // changes of the used bytes; key: index of the instruction
   for (const Buffer& buffer : program.buffers) {
     if (buffer.device == device && !buffer.persistent && buffer.first_use >= 0) {
       change[buffer.first_use] += align_up(buffer.bytes);

@@ -47,7 +47,7 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   return saved;
 }
 
-// Adds up the figures of nodes to layers.
+// Adds up the figures of the nodes of each layer.
 class LayerList {
  public:
   LayerList(const Program& program, const Graph& graph, int depth)
@@ -56,7 +56,7 @@ class LayerList {
   void add_stage(const Stage& stage) {
     double forward = 0;
     double backward = 0;
-    std::map<NodeId, double> back;  // key: forward node
+    std::map<NodeId, double> back;  // weights of backward nodes; key: their forward node
     std::map<NodeId, Bytes> saved = saved_by_node(program_, graph_, stage);
     for (const NodeId id : stage.forward) {
       forward += weight_of(graph_, id);
@@ -123,7 +123,7 @@ class LayerList {
   const Program& program_;
   const Graph& graph_;
   int depth_;
-  std::vector<bool> counted_;  // index: parameter
+  std::vector<bool> counted_;  // index: parameter; whether it was counted
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ std::string bar(double share, int width) {
          "]";
 }
 
-// Returns a note that results come from generated samples; empty if there are no such samples.
+// Returns a note that results come from generated samples; empty if the module has no such samples.
 std::string synthetic_text(const Module& module) {
   std::string text;
   for (const std::string& name : synthetic_sources(module.data)) {

@@ -8,7 +8,7 @@
 
 namespace xrun::planner {
 
-// A layer is a run of nodes whose paths share the first parts (layer_name); a head is also a layer.
+// A layer is a group of consecutive nodes whose paths share the first parts (layer_name); a head is also a layer.
 struct ModelLayer {
   std::string name;
   std::string output;  // dims of one sample, "64 x 28 x 28"
@@ -16,7 +16,7 @@ struct ModelLayer {
   Flops flops = 0;          // per sample, forward pass
   int64_t activations = 0;  // numbers that its operators compute per sample
 };
-// Layers in the order of the graph. `depth` as in list_layers.
+// Returns the layers in the order of the graph. `depth` is that of list_layers.
 std::vector<ModelLayer> list_model_layers(const Graph& graph, int depth = 0);
 
 // The page of a model: inputs, outputs, totals and a table of the layers. REQUIRES: the graph has no backward part.

@@ -25,8 +25,8 @@ std::string note_text(const Alternative& other);
 // Returns the active classes and the formats of a choice for a head: "sample 10 %, f32".
 std::string head_choice_text(const HeadCost& cost);
 
-// "in bf16, states in f32": the formats of class rows if they are narrower than they could be; else empty. `states` is
-// nullopt if there are no optimizer states.
+// Returns the formats of class rows if they are narrower than they could be, such as "in bf16, states in f32"; else an
+// empty text. `states` is nullopt if there are no optimizer states.
 std::string formats_text(RowFormat weights, std::optional<RowFormat> states);
 
 }  // namespace xrun::planner

@@ -41,8 +41,8 @@ Bytes at_peak(const Program& program, int device, const Pred& wanted) {
   return sum;
 }
 
-// Sets the memory of a part to that on the largest device. If the part has no memory there, the memory is that on the
-// device which has most of the part.
+// Sets the memory of a part to its bytes on the largest device. If the part has no memory there, its bytes on the
+// device that has most of the part are used.
 template <typename Pred>
 void set_memory(const Program& program, const Pred& wanted, PlanPart& part) {
   part.memory = at_peak(program, largest_device(program), wanted);

@@ -23,7 +23,7 @@ struct PlanPart {
   std::string name;
   std::string how;
   int64_t parameters = 0;
-  Bytes memory = 0;        // on the largest device or, if that device has nothing of the part, on the one with most
+  Bytes memory = 0;        // bytes on the largest device or, if the part is elsewhere, on the device with most of it
   bool elsewhere = false;  // whether the largest device has nothing of the part
   Seconds time = 0;        // on the busiest device; for the part "waiting", the rest of the step
 };
@@ -46,23 +46,23 @@ struct LayerSummary {
   std::string output;  // dims of one sample, "64 x 28 x 28"
   int stage = 0;
   int64_t parameters = 0;
-  Flops forward_flops = 0;  // per sample
-  Seconds forward = 0;      // per micro-batch: its share of the stage's time by arithmetic and memory traffic
+  Flops forward_flops = 0;  // per sample, in the forward pass
+  Seconds forward = 0;      // per micro-batch: the layer's share of the stage's time, by arithmetic and memory traffic
   Seconds backward = 0;
-  Bytes saved = 0;  // for the backward pass, per micro-batch; a value of another stage counts for its first reader
+  Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader
 };
-// The dimensions of one sample, "64 x 28 x 28".
+// Returns the dimensions of one sample, "64 x 28 x 28".
 std::string dims_text(const TensorType& type);
-// The first parts of a path, which name its layer.
+// Returns the first parts of a path, which name its layer.
 std::string layer_name(const std::string& path, int depth);
 // Returns the layers in printed order. `depth` is the number of parts of a path that name a layer. 0 means the first
 // part, followed by the number of the element if the part is a list ("blocks.3").
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
-  std::string what;  // "all_reduce gradients"
-  int count = 0;     // per step
-  Bytes bytes = 0;   // per step, as seen by one device
+  std::string what;  // kind of the instructions, such as "all_gather"
+  int count = 0;     // number of exchanges per step
+  Bytes bytes = 0;   // per step; an exchange counts for one of its members
   Seconds time = 0;
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
@@ -72,7 +72,7 @@ std::vector<CommSummary> list_communication(const Plan& plan);
 struct SizeSummary {
   int64_t batch = 0;
   Seconds step = 0;
-  Bytes used = 0;  // the bytes that steps of this size use; the arenas are large enough for the last size
+  Bytes used = 0;  // bytes that steps of this size use; the arenas are large enough for the last size
 };
 std::vector<SizeSummary> list_sizes(const Plan& plan);
 
@@ -85,9 +85,9 @@ struct RunTimes {
 };
 RunTimes run_times(const Plan& plan, const Module& module);
 
-// Times of the plan's training program. Plans are verified before they are reported, so there is no error.
+// Returns the times of the plan's training program. Plans are verified before, so there is no error.
 ProgramTimes times_of(const Plan& plan);
-// Times of another program of a plan (Plan::smaller).
+// Returns the times of another program of a plan (Plan::smaller).
 ProgramTimes times_of(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -19,7 +19,7 @@ std::string report_table(const Plan& plan, const Module& module, std::string_vie
 
 // Returns a Gantt view of a step, with a legend. Each device has a line of at most `columns` characters, from the start
 // to the end of the step. F and B with a number are the passes of a micro-batch, H is a head pass, U an update; '='
-// means that the pass goes on, '.' that the device is idle.
+// continues the pass before it, '.' means that the device is idle.
 std::string report_gantt(const Plan& plan, int columns);
 
 }  // namespace xrun::planner

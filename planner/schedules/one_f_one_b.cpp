@@ -1,5 +1,5 @@
 // 1F1B: a stage first runs as many forward passes as there are later stages, which fills the pipeline. Then it runs one
-// backward pass after each forward pass, so it holds at most stages - stage micro-batches. Source: Narayanan et al.,
+// backward pass after each forward pass, so stage s of S holds at most S - s micro-batches. Source: Narayanan et al.,
 // "PipeDream", SOSP 2019; the flush at the end of the step is that of "Memory-Efficient Pipeline-Parallel DNN
 // Training", ICML 2021. Head passes (docs/internals/algorithms.md, "Head passes in a schedule"): the schedule without
 // head passes is simulated first. On every stage, head pass H_i is inserted before the first action that starts at or

@@ -32,7 +32,7 @@ struct ScheduleRequest {
   std::vector<Seconds> backward;  // index: stage; recomputation included
   Seconds hop = 0;                // latency of a boundary between stages
   int micro_batches = 1;          // per replica
-  int head_passes = 0;            // 0: no sharded head; 1: one for the whole step; else one for each micro-batch
+  int head_passes = 0;            // 0: no sharded head; 1: one pass for the whole step; else one for each micro-batch
   Seconds head = 0;               // time of one head pass
 };
 

@@ -119,7 +119,7 @@ class Run {
   const ScheduleRequest& request_;
   std::vector<size_t> next_;
   std::vector<Seconds> clock_;
-  std::vector<std::vector<Seconds>> forward_;  // end of F(stage, i); -1 before
+  std::vector<std::vector<Seconds>> forward_;  // end of F(stage, i); -1 until it has ended
   std::vector<std::vector<Seconds>> backward_;
   ScheduleTimes times_;
 };

@@ -11,11 +11,11 @@ namespace xrun::planner {
 
 struct Chain {
   std::vector<NodeId> nodes;                  // forward nodes of the stages
-  std::vector<NodeId> head_nodes;             // heads and everything that reads their logits
-  std::vector<std::vector<NodeId>> backward;  // index: position; its backward nodes, in order
+  std::vector<NodeId> head_nodes;             // heads and all nodes that read their logits
+  std::vector<std::vector<NodeId>> backward;  // index: position; the backward nodes of the node, in order
   std::vector<int> position;                  // index: NodeId; a backward node has its forward node's; heads have -1
 
-  // Per row block and worker.
+  // Times per row block and worker.
   std::vector<Seconds> forward_time;
   std::vector<Seconds> backward_time;
   // Bytes per row block of the outputs of each node that backward nodes read.

@@ -2,13 +2,13 @@
 // make. Therefore, after the first candidate of a kind does not fit, the candidates of this kind that need the least
 // memory (the leanest) are tried next, with recomputation of everything:
 //   - For each pipeline, this is the candidate with the most micro-batches. Under 1F1B, a stage holds one micro-batch
-//   for
-//     itself and one for each later stage, and a head pass has the rows of one micro-batch per replica, so both need
-//     less memory if micro-batches are smaller. A GPipe stage holds all micro-batches, and only the values in transit
-//     shrink.
-//   - Both pipelines are tried, since a head with several passes keeps features for the sweep at the end of the step,
-//   and
-//     a head with one pass does not.
+//     for itself and one for each later stage, and a head pass has the rows of one micro-batch per replica. So both
+//     need less memory if micro-batches are smaller.
+//     Under GPipe, a stage holds all micro-batches, so smaller micro-batches reduce only the values in transit between
+//     stages.
+//   - Both pipelines are tried.
+//     A head with several passes keeps features for the sweep at the end of the step, but a head with one pass does
+//     not.
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
 // memory of workers), no candidate of the kind fits. Otherwise a few of the fastest candidates of the kind are tried.
 // In the same way, the kinds that are leanest by the estimate of the partition are tried once: if none of them comes
@@ -67,7 +67,7 @@ class Chooser {
       }
     }
     if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
-      XRUN_TRY(ask_leanest_kinds(1));  // all are too large: one program shows by how much
+      XRUN_TRY(ask_leanest_kinds(1));  // all are too large; one program shows by how much
     }
     sort_fitted();
     return std::move(choice_);
@@ -127,8 +127,8 @@ class Chooser {
     }
   }
 
-  // Called after a candidate of a kind did not fit: decides whether to give up the kind and, after the first such
-  // candidate, whether to give up all kinds.
+  // Called after a candidate of a kind did not fit: decides whether to try more candidates of the kind and, after the
+  // first candidate that did not fit, whether to try any kind.
   Status look_again(KindState& kind) {
     if (kind.refused == 0) {
       return {};
@@ -172,7 +172,7 @@ class Chooser {
   }
 
   // Tries a candidate. If its estimate exceeds the limits, a program with recomputation of everything is made first; if
-  // that is not near the limits, the candidate is refused without further programs.
+  // that program is not near the limits, no further programs of the candidate are made.
   Status ask(const Candidate& candidate) {
     if (share_of(candidate) <= 1) {
       return attempt(candidate);
@@ -215,8 +215,8 @@ class Chooser {
     return {};
   }
 
-  // Sorts by predicted time, rounded to a thousandth, and then by simplicity, so that of equally fast plans the
-  // simplest one comes first.
+  // Sorts by predicted time, rounded to a thousandth, and then by simplicity, so that the simplest one of several
+  // equally fast plans comes first.
   void sort_fitted() {
     std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
       const Setting& setting = f.candidate.setting;

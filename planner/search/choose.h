@@ -17,7 +17,7 @@ struct Effort {
 };
 
 struct Choice {
-  std::vector<Fitted> fitted;    // fastest first
+  std::vector<Fitted> fitted;    // programs that fit, fastest first
   std::vector<Setting> refused;  // settings that were tried and do not fit, or whose weights exceed the limits
   Fitted smallest;               // the program nearest to the limits, if no program fits
   bool weights_alone = false;    // the weights exceed the limits, so no smaller batch can help

@@ -55,7 +55,7 @@ class Cheapest {
     if (last == bytes_before_.end()) {
       return kInfinity;
     }
-    const auto end = static_cast<size_t>(last - bytes_before_.begin());  // items at .. end - 1, part of the last one
+    const auto end = static_cast<size_t>(last - bytes_before_.begin());  // items at .. end - 1 and a part of the last
     const Item& part = items_[end - 1];
     return seconds_before_[end - 1] - seconds_before_[at] +
            part.seconds * static_cast<double>(wanted - bytes_before_[end - 1]) / static_cast<double>(part.bytes);
@@ -75,7 +75,7 @@ class Cheapest {
     chosen_.push_back(items_[at].layer);
     search(at + 1, need - items_[at].bytes, spent + items_[at].seconds);
     chosen_.pop_back();
-    size_t next = at + 1;  // also leaves out later layers that are equal, since it does not matter which of them run
+    size_t next = at + 1;  // also leaves out later equal layers, since it does not matter which of them run again
     while (next < items_.size() && items_[next].bytes == items_[at].bytes &&
            items_[next].seconds == items_[at].seconds) {
       ++next;

@@ -1,9 +1,9 @@
 // Steps: for each choice of active classes and formats, search the largest number of classes that has a plan. Only
 // numbers with three significant digits are tried; the search works on their indices. It keeps the largest index that
-// fits and the smallest one that does not. The first few tries are guesses: after a success a larger number, at
-// doubling distance; after a refusal the number that would save the excess of memory, since memory is nearly linear in
-// the number of classes. If the guesses do not meet, bisection ends the search. Each try makes only one program, since
-// one is sufficient to show whether the number fits.
+// fits and the smallest one that does not. The first few tries are guesses: after a number that fits, a larger one at
+// doubling distance; after one that does not fit, the number that would save the excess of memory, since memory is
+// nearly linear in the number of classes. If the guesses do not meet, bisection ends the search. Each try makes only
+// one program, since one is sufficient to show whether the number fits.
 #include "planner/search/class_fit.h"
 
 #include <algorithm>
@@ -121,7 +121,7 @@ class Search {
     return {};
   }
 
-  // Returns the guess after index `refused` did not fit: the number of classes that would save the excess of memory.
+  // Returns the next guess after index `refused` did not fit: the number that would save the excess of memory.
   int64_t next_guess(int64_t refused, int64_t stride) const {
     const auto by_size = static_cast<int64_t>(static_cast<double>(number_at(refused)) - std::ceil(over_));
     return over_ > 0 ? std::min(place_of(by_size), refused - 1) : refused - stride;
@@ -133,10 +133,10 @@ class Search {
   Module inference_;
   const MemoryLimits& limits_;
   const std::function<bool()>& in_time_;
-  MemoryLimits needed_;                           // memory of the last refused plan
+  MemoryLimits needed_;                           // memory of the last plan that did not fit
   int64_t fits_ = 0;                              // index of the largest number that is known to fit
   int64_t refused_ = place_of(kMostClasses) + 1;  // index of the smallest number that does not fit
-  double over_ = 0;                               // excess of the last refusal, in classes
+  double over_ = 0;                               // excess of that plan over the limits, in classes
   ClassFit found_{.limit = ClassLimit::kNumbers};
 };
 

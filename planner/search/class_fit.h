@@ -20,22 +20,22 @@ enum class ClassLimit { kMemory, kNode, kDevice, kNumbers };
 struct ClassFit {
   HeadChoice choice = {};
   int states = 0;         // number of optimizer states
-  bool of_text = false;   // whether it is the text's choice
+  bool of_text = false;   // whether this is the choice of the model text
   int64_t classes = 0;    // the largest number of classes that fits, to three digits; 0: not even one class fits
   bool complete = false;  // false: the time ran out, and more may fit
-  Seconds step = 0;       // predicted, with `classes`
+  Seconds step = 0;       // predicted time of a step with `classes` classes
   Bytes memory = 0;       // memory of the run
-  Bytes device = 0;       // memory of the device that needs most, in training
+  Bytes device = 0;       // memory of the device that needs the most, in training
   Seconds graph = 0;      // time to build the graph of nearest classes; 0: the choice needs no graph
   ClassLimit limit = ClassLimit::kMemory;
 };
 
 struct ClassFits {
   std::string head;
-  int64_t classes = 0;  // number in the text
+  int64_t classes = 0;  // number of classes in the model text
   int64_t dim = 0;
   std::vector<ClassFit> choices;
-  int plans = 0;  // number of plans that were made
+  int plans = 0;  // number of plans made by the search
 };
 
 struct ClassFitInput {

@@ -46,7 +46,7 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
 // Returns the bytes by which a plan exceeds its limits, on all devices together and on the device with the largest
 // excess.
 MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
-  // The excess of a node counts as an excess of all devices together, since the partition knows no nodes.
+  // The excess of a node counts as an excess of all devices together, since the partition has no limit for nodes.
   const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
   return {std::max(of_node, fitted.memory.sum() - limits.total),
           limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};

@@ -18,7 +18,7 @@ struct Fitted {
   Prediction predicted;
   RunMemory memory;
   Bytes largest_device = 0;  // arena bytes of the training program
-  Bytes largest_node = 0;    // arena bytes of the node with most, over all programs; 0 if there is one node
+  Bytes largest_node = 0;    // arena bytes of the node with the most, over all programs; 0 if there is one node
 };
 
 struct FitInput {

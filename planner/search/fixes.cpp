@@ -1,7 +1,7 @@
 // Steps: try the text without its hints; then smaller batches, by halving; then smaller row blocks; then other choices
 // for a large head. If the weights alone exceed the limits, smaller batches and row blocks cannot help and are not
-// tried. The memory of the last plan that did not fit shows which smaller batches may fit, so hopeless ones need no
-// program. The fixes are sorted by the predicted number of images per second.
+// tried. The memory of the last plan that did not fit shows which smaller batches may fit, so no program is made for
+// the others. The fixes are sorted by the predicted number of images per second.
 // Tests: tests/planner/search/choose_test.cpp
 #include "planner/search/fixes.h"
 
@@ -72,7 +72,7 @@ int most_micro_batches(const std::vector<Setting>& settings) {
 struct Refusal {
   double over = 0;  // memory of the program that needs the least, as a fraction of the limits
   int64_t batch = 0;
-  int micro_batches = 1;  // its largest number of micro-batches
+  int micro_batches = 1;  // largest number of micro-batches with this batch
 };
 
 // Whether a plan with a smaller batch may fit, given a batch that does not. The memory of a program falls at most in
@@ -109,7 +109,7 @@ class FixSearch {
     int64_t tried = 2 * train.norm_rows;
     for (const int64_t rows : blocks) {
       if (2 * tried < 3 * rows) {
-        continue;  // almost equal to the previous one
+        continue;  // this row block is almost equal to the previous one
       }
       tried = rows;
       if (const auto fitted = fits(facts_of, rows, train.batch)) {

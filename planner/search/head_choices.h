@@ -11,21 +11,21 @@
 
 namespace xrun::planner {
 
-// The active classes as text: "all", "sample 10 %", "knn 10 %".
+// Returns the active classes as text: "all", "sample 10 %", "knn 10 %".
 std::string active_text(const ActiveSpec& active);
-// The formats as text: "bf16", "bf16, states bf16".
+// Returns the formats as text: "bf16", "bf16, states bf16".
 std::string rows_text(const HeadChoice& choice, int states);
 // Returns the settings of the model text that change `from` into `choice`: "active_classes = sample(10%)",
 // "groups.id.weights = bf16".
 std::string setting_text(const HeadChoice& choice, const HeadChoice& from, const std::string& head, int states);
 
-// The trained head with the most classes; nullopt if no head is trained.
+// Returns the trained head with the most classes; nullopt if no head is trained.
 std::optional<size_t> largest_head(const std::vector<HeadPlan>& heads);
-// The text's choice for `head`, which plan_heads made from `module`.
+// Returns the choice of the model text for `head`, which plan_heads made from `module`.
 HeadChoice choice_of(const Module& module, const HeadPlan& head);
-// Returns the text's choice, followed by all other combinations of active classes and formats.
+// Returns the choice of the model text, followed by all other combinations of active classes and formats.
 std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head);
-// Returns the text's choice, followed by the choices that differ from it only in active classes or only in formats.
+// Returns the choice of the text, followed by the choices that change only the active classes or only the formats.
 std::vector<HeadChoice> single_changes(const Module& module, const HeadPlan& head);
 
 // Return the module with another choice, or with another number of classes, for the head at index `head` in

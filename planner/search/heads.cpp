@@ -123,7 +123,7 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
   if (!trains) {
     return gather.time() + stats.time();
   }
-  // Every node sends its partials for each of the makers on other nodes.
+  // Every node sends its partials to each maker of the features that is on another node.
   std::map<int, int64_t> receivers;  // key: node
   for (const int maker : makers) {
     receivers[machine.node_of(maker)] += 1;

@@ -21,7 +21,7 @@ std::string list(const std::vector<int64_t>& values) {
   return text;
 }
 
-// "one of 1, 2, 4", or "1" if there is only one value.
+// Returns "one of 1, 2, 4", or "1" if there is only one value.
 std::string one_of(const std::vector<int64_t>& values) { return (values.size() > 1 ? "one of " : "") + list(values); }
 
 // Checks that row blocks divide the batch.
@@ -32,7 +32,7 @@ Status check_row_blocks(const Module& module) {
   }
   std::vector<int64_t> legal = divisors(train.batch);
   if (has_coupled_rows(module.graph) && train.batch > 1) {
-    std::erase(legal, 1);  // a batch norm learns nothing from groups of one sample
+    std::erase(legal, 1);  // a batch norm cannot learn from groups of one sample
   }
   return refuse("XG0507",
                 "row blocks of " + std::to_string(train.norm_rows) + " samples do not divide a batch of " +

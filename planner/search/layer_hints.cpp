@@ -13,8 +13,8 @@ bool below(const std::string& path, const std::string& prefix) {
   return path.compare(0, prefix.size(), prefix) == 0 && (path.size() == prefix.size() || path[prefix.size()] == '.');
 }
 
-// Rejects hints that ask for more shards of a head than it has class blocks, since a shard has whole class blocks
-// (docs/internals/determinism.md, "Class blocks") and a hint must not ask for empty shards.
+// Rejects hints for more shards of a head than it has class blocks, since a shard has whole class blocks
+// (docs/internals/determinism.md, "Class blocks") and a hint must not result in empty shards.
 Status check_shards(const Module& module) {
   const Graph& graph = module.graph;
   for (size_t h = 0; h < graph.heads.size(); ++h) {

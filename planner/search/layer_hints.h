@@ -14,7 +14,7 @@ namespace xrun::planner {
 // must run again.
 struct LayerHints {
   Recompute recompute = Recompute::kNone;
-  bool hinted = false;  // recompute was given
+  bool hinted = false;  // whether the text has the hint `recompute`
   std::vector<int> pinned;
   std::vector<bool> again;
 };

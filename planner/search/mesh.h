@@ -18,12 +18,12 @@ struct Mesh {
   int device_of(int stage, int replica) const { return replica * stages + stage; }
 };
 
-// The number of replicas if no hint gives it: the largest R <= devices / stages, at most kMostReplicas, that divides
-// `micro_batches` and `partials`. If `partials` is 0, R only has to divide `micro_batches`.
+// Returns the number of replicas if no hint sets it: the largest R <= devices / stages, at most kMostReplicas, that
+// divides `micro_batches` and `partials`. If `partials` is 0, R only has to divide `micro_batches`.
 int default_replicas(int devices, int stages, int micro_batches, int partials);
 
-// Returns the device of each shard of a head, as the hint says. Without a hint (null) there is one shard on each of the
-// first `wanted` devices, or on every device if `wanted` is 0.
+// Returns the device of each shard of a head, according to the hint. Without a hint (null) there is one shard on each
+// of the first `wanted` devices, or on every device if `wanted` is 0.
 std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted);
 // Divides the class rows of a head into one shard for each entry of `devices`; shard r is on devices[r]. A shard owns
 // whole class blocks and may be empty.

@@ -9,7 +9,7 @@
 
 namespace xrun::planner {
 
-// Called by the searching thread whenever it begins a part of its work: "program 2 of at most 6 (stages = 1)".
+// A function that the search calls when it begins a part of its work: "program 2 of at most 6 (stages = 1)".
 using Progress = std::function<void(std::string what)>;
 
 // Returns the facts of the kernels of a prepared module, for the module's own `norm_rows`. `training` states whether

@@ -1,9 +1,9 @@
 // The objective is the sum of all stage times plus (M - 1) times the largest one. For a fixed bound t on the largest
 // stage, dynamic programming minimises the sum: g[s][j] is the least time of the first j layers on s stages with no
 // stage above t. The bounds t are tried in ascending order, and the optimum is the best of g[K][n] + (M - 1) · (largest
-// stage used), where K is the number of stages, n that of layers and M that of micro-batches. No further bounds are
-// tried as soon as the least time of all layers + (M - 1) · t is no better than the best result so far. Source: Zheng
-// et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/internals/algorithms.md, "Partition").
+// stage used), for K stages, n layers and M micro-batches. No further bounds are tried as soon as the least time of all
+// layers + (M - 1) · t is no better than the best result so far. Source: Zheng et al., "Alpa", OSDI 2022, section 5.2,
+// with recomputation per stage (docs/internals/algorithms.md, "Partition").
 #include "planner/search/partition.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr int kExactLayers = 48;
 
 // With more layers than this, neighbouring layers are merged, since the tables grow with the square of the layers.
 constexpr int kMostLayers = 2048;
-// The limit if each stage chooses the layers to run again.
+// Replaces kMostLayers if each stage chooses the layers to run again.
 constexpr int kMostLayersChosen = 256;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -107,8 +107,8 @@ class StageTable {
   std::vector<const Table*> by_stage_;
 };
 
-// Sets each of next[first .. last] to the sum of `before`, its cost and its hop, if that is smaller. Most of the time
-// is spent in this loop. The compiler vectorizes it, but not if the function is inlined.
+// Sets each of next[first .. last] to the sum of `before`, its cost and its hop, if the sum is smaller. Most of the
+// time is spent in this loop. The compiler vectorizes it, but not if the function is inlined.
 [[gnu::noinline]] void lower(double* __restrict next, double before, const double* costs, const double* hops, int first,
                              int last) {
   for (int j = first; j <= last; ++j) {
@@ -165,11 +165,11 @@ class Partitioner {
       }
       if (floor >= best) {
         if (bounds[at] < 1.01 * seen) {
-          continue;  // a bound near the last one would give almost the same partition again
+          continue;  // a bound close to the last one would give almost the same partition
         }
       } else if (n_ > kExactLayers) {
-        // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows all cuts that the
-        // others allow; the first one would exclude the best cuts of the window.
+        // Bounds within 1 / 1000 form a window, since no prediction of many layers is more exact. The last bound of a
+        // window allows all cuts that the others allow; the first one would exclude the best cuts.
         const auto behind =
             std::upper_bound(bounds.begin() + static_cast<std::ptrdiff_t>(at), bounds.end(), 1.001 * bounds[at]);
         at = static_cast<size_t>(behind - bounds.begin()) - 1;
@@ -204,8 +204,8 @@ class Partitioner {
   int last_end(int s) const { return n_ - (request_.stages - s - 1); }
   int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, last_end(s) - 1); }
 
-  // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. It is one range, since
-  // more layers never take less time. The last stage ends with the last layer.
+  // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. The ends form one range,
+  // since more layers never take less time. The last stage ends with the last layer.
   struct Ends {
     int first = 0;
     int last = -1;
@@ -224,10 +224,10 @@ class Partitioner {
 
   // Whether there are cuts with no stage above `limit`.
   bool possible(Seconds limit) const {
-    std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // ways to each position
+    std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // [i]: number of ways in which stages can end before layer i
     now[0] = 1;
     for (int s = 0; s < request_.stages; ++s) {
-      std::vector<int> changes(now.size(), 0);  // changes in the number of stages that may end at a position
+      std::vector<int> changes(now.size(), 0);  // changes in the number of ways from one end to the next
       for (int i = s; i <= last_begin(s); ++i) {
         if (now[static_cast<size_t>(i)] == 0 || request_.layers[static_cast<size_t>(i)].joined) {
           continue;
@@ -269,10 +269,10 @@ class Partitioner {
     return best_.back();
   }
 
-  // The least times of the layers before each position on `s` stages.
+  // Returns, for each position, the least time of the layers before the position on `s` stages.
   const double* best_of(int s) const { return best_.data() + static_cast<size_t>(s) * (static_cast<size_t>(n_) + 1); }
 
-  // The first layer at which stage `s` begins in the best cuts of the layers before `end`.
+  // Returns the first layer of stage `s` in the best cuts of the layers before `end`.
   int begin_of(Seconds limit, int s, int end) const {
     const double* now = best_of(s);
     for (int i = s; i <= last_begin(s); ++i) {
@@ -324,8 +324,8 @@ class Partitioner {
   int n_;
   int last_cut_;
   StageTable table_;
-  std::vector<Seconds> hops_;               // index: position
-  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later one that is pinned to another stage
+  std::vector<Seconds> hops_;               // index: position; time of the hop to a stage that begins there
+  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later layer that is pinned to another stage
   std::vector<double> best_;                // [stages][layers]
 };
 

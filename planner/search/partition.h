@@ -10,18 +10,18 @@
 namespace xrun::planner {
 
 struct PartitionLayer {
-  Seconds forward = 0;  // one micro-batch
+  Seconds forward = 0;  // time for one micro-batch
   Seconds backward = 0;
   Bytes resident = 0;   // weights with all their states
-  Bytes saved = 0;      // kept for the backward pass of one micro-batch unless the layer runs again
+  Bytes saved = 0;      // bytes kept for the backward pass of one micro-batch unless the layer runs again
   Bytes incoming = 0;   // bytes of one micro-batch that cross a cut before this layer
   bool again = false;   // runs again under Recompute::kChosen
   int pinned = -1;      // the stage that must have this layer; -1: any
   bool joined = false;  // no cut before this layer is allowed
 };
 
-// Which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the stage fits
-// into its memory, else the cheapest set with which it fits.
+// Determines which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the
+// stage fits into its memory, else the cheapest set with which it fits.
 enum class Recompute { kNone, kAll, kChosen, kAuto };
 
 struct PartitionRequest {

@@ -11,7 +11,7 @@ std::vector<bool> rematerialized(const Graph& graph, const Chain& chain, int beg
     again[static_cast<size_t>(l)] = true;
   }
   std::vector<bool> read(graph.values.size(),
-                         false);  // true: a backward node of the stage, or one that runs again, reads it
+                         false);  // true: read by a backward node of the stage, or by a node that runs again
   const auto read_by = [&](NodeId node) {
     for (const ValueId id : graph.node(node).inputs) {
       read[static_cast<size_t>(id.index)] = true;

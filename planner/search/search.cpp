@@ -98,7 +98,7 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
       stage.forward.push_back(chain.nodes[p]);
       if (again[p]) {
         stage.recomputed.push_back(chain.nodes[p]);
-        // Recomputed blocks are distributed over the workers like those of a backward pass, by gradient partial.
+        // Recomputed blocks are distributed over the workers like the blocks of a backward pass, by partial.
         repeated += request.layers[p].forward;
       }
       stage.forward_time += request.layers[p].forward;
@@ -125,7 +125,7 @@ struct StepTimes {
   ScheduleTimes schedule;
   Seconds work = 0;
   Seconds heads = 0;
-  Seconds after = 0;  // updates
+  Seconds after = 0;  // time of the updates
   Seconds collectives = 0;
 };
 
@@ -145,7 +145,7 @@ Prediction predict(const Decision& decision, const StepTimes& times, const Machi
   return predicted;
 }
 
-// Remembers the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
+// Keeps the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
 // cuts, and only the memory of their stages has to be computed again.
 class CutMemo {
  public:
@@ -289,7 +289,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   const Graph& graph = inference.graph;
   const Machine& machine = cost.machine();
   const int64_t blocks = decision.batch / decision.micro_batches / decision.norm_rows;
-  int at = 0;  // stages are contiguous: a node never precedes one that is printed earlier
+  int at = 0;  // stages are contiguous, so no node belongs to an earlier stage than a node printed before it
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
     const Node& node = graph.node(chain.nodes[i]);
     const auto known = stage_of.find({node.path, node.op->name});

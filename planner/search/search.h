@@ -37,7 +37,7 @@ struct Candidate {
   Prediction predicted;
   Bytes largest_stage = 0;  // memory of the largest stage, as estimated by the partition
   Bytes all_stages = 0;     // memory of all stages of all replicas together
-  Bytes largest_node = 0;   // memory of the node that needs most, in a cluster
+  Bytes largest_node = 0;   // memory of the node that needs the most, in a cluster
 };
 
 // The memory that the stages of a pipeline may hold; 0: no limit.
@@ -60,7 +60,7 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
 Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
                                   const Graph& training, const Decision& decision);
 
-// The devices of a stage; index: replica.
+// Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
 
 // Returns the seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.

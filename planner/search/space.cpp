@@ -13,7 +13,7 @@ namespace xrun::planner {
 namespace {
 
 // The maximum number of micro-batches, unless a hint, replicas or accumulation require more. With more micro-batches,
-// starting the passes of one takes longer than the passes themselves.
+// starting the passes of a micro-batch takes longer than the passes themselves.
 constexpr int64_t kMostMicroBatches = 64;
 
 int devices_of_first_node(const Machine& machine) {
@@ -54,13 +54,13 @@ class SettingList {
   }
 
   std::vector<Setting> settings;
-  // Whether a setting was left out since its backward passes would begin before a single head pass.
+  // Whether a setting was left out since its backward passes would begin before the single head pass of the step.
   bool early_backward = false;
 
  private:
   // Adds the settings of these stages and replicas with each number of micro-batches.
   void add_counts(int stages, int replicas) {
-    // The first steps of a growing batch have a `times`-th of the micro-batches.
+    // The first steps of a growing batch have 1 / `times` of the micro-batches.
     const int64_t times = train_.growth ? train_.growth->times : 1;
     for (const int64_t count : counts_) {
       const bool wanted = schedule_.micro_batches
@@ -104,7 +104,7 @@ class SettingList {
   int devices_;
   int64_t blocks_;           // row blocks of the batch
   int partials_;             // gradient partials, which replicas share equally; 0: any number of replicas
-  int first_node_;           // devices of the first node
+  int first_node_;           // number of devices of the first node
   bool heads_move_;          // in a cluster: settings with heads only on the first node are also tried
   bool whole_step_ = false;  // a hint asks for a single head pass in each step
   std::vector<int64_t> counts_;

@@ -34,8 +34,8 @@ std::vector<int64_t> divisors(int64_t n);
 // row blocks of a micro-batch. `blocks` is the number of row blocks of the batch.
 int partials_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine);
 
-// Returns the possible numbers of micro-batches: a micro-batch has whole row blocks, all of one of the batches that an
-// update accumulates.
+// Returns the possible numbers of micro-batches: a micro-batch has whole row blocks, all from one of the batches that
+// an update accumulates.
 std::vector<int64_t> micro_batch_counts(const TrainSpec& train);
 
 // Returns the first hint that sets the granularity of a head's passes; null if there is none. It holds for all heads,
@@ -44,8 +44,8 @@ const ShardHint* find_granularity(const ScheduleSpec& schedule);
 
 // Checks each hint by itself (hint_checks.cpp). Errors: those of legal_settings except XG0606.
 Status check_hints(const Module& module, const Chain& chain, const Machine& machine, bool deterministic);
-// Returns the error if no setting meets all hints together. `early_backward`: one would, but its backward passes would
-// begin before a head pass for the whole step.
+// Returns the error if no setting meets all hints together. `early_backward`: a setting was left out only because its
+// backward passes would begin before the single head pass of the step.
 Error no_setting(const Module& module, const Machine& machine, bool early_backward);
 
 // Returns all legal settings in a fixed order, without duplicates. Errors are kContent with the place of the hint:

@@ -68,7 +68,7 @@ Bytes Partition::memory() const {
 std::vector<Partition> partition_within_total(
     PartitionRequest request, const std::function<std::vector<Partition>(const PartitionRequest&)>& partition) {
   constexpr int kHalvings = 12;
-  constexpr double kSpread = 1e6;  // ratio between the highest price that matters and the lowest
+  constexpr double kSpread = 1e6;  // ratio of the highest to the lowest price that matters
   const auto fitting = [&](double price) {
     request.seconds_per_kept_byte = price;
     std::vector<Partition> found = partition(request);

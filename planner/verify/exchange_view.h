@@ -1,6 +1,6 @@
 // Functions that all checks of exchanges use: they determine the exchange to which an instruction belongs, the members
 // of its group, and the blocks that are sent and received. The members that a group must have are derived from stages
-// and shards, which ensures that every sent block is received and that no other block is.
+// and shards, which ensures that exactly the sent blocks are received.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ enum class Exchange {
   kReaders,         // gradients of a tied weight go to all stages that read it
   kHeadRows,        // features and labels go to the shards of a head
   kHeadStatistics,  // statistics of logits go to all shards
-  kHeadGradients    // gradients of features go to the stage that makes them, or first to a device of their node
+  kHeadGradients    // gradients of features go to the stage that makes the features, or first to a device of the node
 };
 
 // REQUIRES: verified structure, in which every exchange has a group.
@@ -81,7 +81,7 @@ class ExchangeView : protected OperandView {
     return program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)];
   }
 
-  // Takes a block of `bytes` at `offset` of the buffer of the next operand, to or from device `peer`.
+  // Takes the next operand, a block of `bytes` at `offset` of its buffer that is sent to or comes from device `peer`.
   Status take_block(Role role, int peer, Bytes offset, Bytes bytes) {
     return take({.role = role,
                  .access = role == Role::kReceived ? Access::kWrite : Access::kRead,
@@ -90,7 +90,7 @@ class ExchangeView : protected OperandView {
                  .bytes = bytes});
   }
 
-  // Takes all rows of a micro-batch in a buffer of a stage.
+  // Takes the next operand, which must be all rows of a micro-batch in a buffer of a stage.
   Status take_micro_batch(Operand wanted, ValueId value, int micro_batch) {
     XRUN_ASSIGN(const Buffer* buffer, next(wanted.role));
     const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;
@@ -115,7 +115,7 @@ class ExchangeView : protected OperandView {
            !devices_of_stage().contains(one_->operands[0].index);
   }
 
-  std::map<int, int> stage_of_;  // key: group
+  std::map<int, int> stage_of_;  // key: group; the stage of the first instruction of the group
 };
 
 }  // namespace xrun::planner

@@ -30,12 +30,12 @@ class HeadOperandView : protected OperandView {
     return buffer.head_pass < 0 ? !apart() : buffer.head_pass == one_->head_pass;
   }
 
-  // The instruction's first row in such a buffer.
+  // Returns the instruction's first row in a buffer for which has_its_rows is true.
   int64_t row_in(const Buffer& buffer) const {
     return buffer.head_pass >= 0 || is_head_sweep(one_->kind) ? 0 : head().rows * one_->head_pass;
   }
 
-  // Checks that the instruction names a head and a pass. A sweep names no pass, since it covers the rows of all passes.
+  // Checks that the instruction has a head and a pass. A sweep has no pass, since it covers the rows of all passes.
   Status check_place() const {
     const bool sweep = is_head_sweep(one_->kind);
     if (!has_head() || one_->stage >= 0 || (sweep ? one_->head_pass >= 0 : one_->head_pass < 0)) {
@@ -72,7 +72,7 @@ class HeadOperandView : protected OperandView {
                  .bytes = rows() * kHeadSoftmaxRow});
   }
 
-  // Takes a shard's part of statistics or of dX partials.
+  // Takes the next operand, which must be a shard's part of statistics or of dX partials.
   Status take_part(Role role, Access access, const HeadShard& shard) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     const bool stats = role == Role::kStats;

@@ -38,7 +38,7 @@ class OperandView {
 
   bool next_is(Role role) const { return at_ < one_->operands.size() && one_->operands[at_].role == role; }
 
-  // The buffer of the next operand, which must have this role.
+  // Returns the buffer of the next operand, which must have this role.
   Result<const Buffer*> next(Role role) const {
     if (!next_is(role)) {
       return at_fault("has {} where its operand {} is its {}",
@@ -79,7 +79,7 @@ class OperandView {
   const HeadPlan& head() const { return program_.heads[static_cast<size_t>(one_->head)]; }
   static bool has_rows(const HeadShard& shard) { return shard.row_begin < shard.row_end; }
 
-  // Devices that have shards with rows.
+  // Returns the devices that have shards with rows.
   static std::set<int> holders_of(const HeadPlan& head) {
     std::set<int> devices;
     for (const HeadShard& shard : head.shards) {
@@ -90,7 +90,7 @@ class OperandView {
     return devices;
   }
 
-  // The weights outside of heads whose gradients are outputs of backward nodes of a stage.
+  // Returns the weights outside of heads whose gradients are outputs of backward nodes of a stage.
   std::set<ParamId> gradients_of(const Stage& stage) const {
     const std::set<NodeId> nodes(stage.backward.begin(), stage.backward.end());
     std::set<ParamId> params;
@@ -105,19 +105,19 @@ class OperandView {
   }
 
   bool compressed(ParamId param) const { return owners_.compresses(param); }
-  // The weights of gradients_of(stage) whose gradients are compressed, or those whose gradients are sent whole.
+  // Returns those weights of gradients_of(stage) whose gradients are compressed, or those that are sent whole.
   std::set<ParamId> gradients_of(const Stage& stage, bool compressed_ones) const {
     std::set<ParamId> params = gradients_of(stage);
     std::erase_if(params, [&](ParamId param) { return compressed(param) != compressed_ones; });
     return params;
   }
 
-  // The buffer of a parameter on the instruction's device; null if it does not exist.
+  // Returns the buffer of a parameter on the instruction's device; null if it does not exist.
   const Buffer* own(ParamId param, Purpose purpose, int state = -1) const {
     return params_.find(param, purpose, one_->replica, one_->device, state);
   }
 
-  // The weight or running state of a parameter on the instruction's device; null if it does not exist.
+  // Returns the buffer of a weight or running state on the instruction's device; null if it does not exist.
   const Buffer* parameter(ParamId param) const {
     const Buffer* buffer = own(params_.holder(graph_, param, one_->replica, one_->device), Purpose::kWeight);
     return buffer != nullptr ? buffer : own(param, Purpose::kState);
@@ -132,7 +132,7 @@ class OperandView {
     return holders;
   }
 
-  // The row of the batch that is the first row of a stage's buffer.
+  // Returns the row of the batch that is the first row of a stage's buffer.
   int64_t first_row(const Buffer& buffer) const {
     return buffer.micro_batch >= 0 ? buffer.micro_batch * program_.micro_batch_rows()
            : buffer.replica < 0    ? 0
@@ -147,10 +147,10 @@ class OperandView {
                 : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
   }
 
-  // The sums of a gradient over replicas: over all replicas, or over those of a sender if the gradient is compressed.
+  // Returns how a gradient is summed: over all replicas or, if it is compressed, over the replicas of a sender.
   ReplicaSums sums_of(ParamId param) const { return compressed(param) ? owners_.sums(param) : sums_; }
-  // The slice of a gradient that a replica sums in a round. `summed_slice` is that of the last round, which the replica
-  // then sends to all others.
+  // The slice of a gradient that a replica sums in a round. `summed_slice` is its slice of the last round, which the
+  // replica then sends to all other replicas.
   Slice slice_of(ParamId param, int round, int replica) const {
     return sums_of(param).slice(elements_of(param), round, replica);
   }
@@ -170,7 +170,7 @@ class OperandView {
     return buffer.head == head && buffer.micro_batch == micro_batch && buffer.shard == shard;
   }
 
-  // Whether a node of the instruction's stage makes a value.
+  // Whether a node of the instruction's stage makes `value`.
   bool comes_from_stage(ValueId value) const {
     if (one_->stage < 0) {
       return false;
@@ -192,7 +192,7 @@ class OperandView {
   ReplicaSums sums_;  // sums of gradients that are sent whole
   CompressionOwners owners_;
   const Instruction* one_ = nullptr;  // the instruction being checked
-  size_t at_ = 0;                     // index of its next operand
+  size_t at_ = 0;                     // index of the next operand of the instruction
 };
 
 }  // namespace xrun::planner

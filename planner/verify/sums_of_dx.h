@@ -14,8 +14,8 @@ namespace xrun::planner {
 // are adjacent.
 class SumsOfDx {
  public:
-  // Returns the sums for the instruction's head, stage, micro-batch `gather` and shard; empty if there are none for its
-  // shard. REQUIRES: the instruction has a head, a stage and a micro-batch `gather`.
+  // Returns the sums for the instruction's head, stage, micro-batch `gather` and shard; empty if the shard has no sums.
+  // REQUIRES: the instruction has a head, a stage and a micro-batch `gather`.
   std::span<const DxSum> sums(const Program& program, const Instruction& one) {
     const auto key = std::tuple(one.head, one.stage, one.gather);
     if (key != key_) {

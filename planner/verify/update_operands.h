@@ -1,5 +1,5 @@
 // The check of the operands of the instructions at the end of a step. verify_update_operands.cpp describes it and
-// checks the order of the instructions; verify_gradient_operands.cpp checks the operands of each.
+// checks the order of the instructions; verify_gradient_operands.cpp checks the operands of each instruction.
 #pragma once
 
 #include <map>
@@ -59,16 +59,16 @@ class UpdateOperands : OperandView {
   std::vector<std::set<ParamId>> compressed_;  // index: stage; the gradients that are compressed
   std::vector<std::set<ParamId>> whole_;       // index: stage; the gradients that are sent whole
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): the pairs of all senders have arrived
-  std::set<std::pair<int, int>> ended_;        // (stage, replica): its gradients are complete
-  // Key: (stage, replica). For each gradient, the number of rounds in which the replica has received its terms and in
-  // which it has summed them; and the gradients whose sums have arrived.
+  std::set<std::pair<int, int>> ended_;        // (stage, replica): all gradients are complete
+  // Key: (stage, replica). For each gradient, the number of rounds in which the replica has received its terms, and the
+  // number in which it has summed them; and the gradients whose sums have arrived.
   std::map<std::pair<int, int>, std::map<ParamId, int>> received_;
   std::map<std::pair<int, int>, std::map<ParamId, int>> summed_;
   std::map<std::pair<int, int>, std::set<ParamId>> gathered_;
   std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights with all other readers' gradients
   std::map<int, std::vector<const Buffer*>> prepared_;        // key: replica; in the order of their nodes
   std::map<std::pair<int, int>, std::set<int>> done_;         // key: (stage, replica); ranks of the finished operations
-  std::set<ParamId> left_;                                    // gradients that the instruction has not named yet
+  std::set<ParamId> left_;                                    // gradients that no operand of the instruction has yet
 };
 
 }  // namespace xrun::planner

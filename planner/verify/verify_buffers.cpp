@@ -1,5 +1,5 @@
-// Checks buffers against the module: each buffer belongs to something that exists, is where the executor looks for it,
-// and has the size of the values that are written into it. First each buffer is checked by itself, depending on its
+// Checks buffers against the module: each buffer must belong to something that exists, must be at the place where the
+// executor expects it, and must have the size of its values. First each buffer is checked by itself, depending on its
 // purpose. Then the buffers are checked together: everything that the executor looks up must exist, such as the weight
 // of each gradient, the states of each weight, and each input in each slot of the ring. verify_head_buffers.cpp checks
 // the buffers of heads.
@@ -47,7 +47,7 @@ bool is_on_host(Purpose purpose) {
          purpose == Purpose::kHeadBuild;
 }
 
-// Whether buffers of this purpose may name a value of the graph.
+// Whether buffers of this purpose may have a value of the graph.
 bool has_value(Purpose purpose) {
   switch (purpose) {
     case Purpose::kWeight:
@@ -170,7 +170,7 @@ class Buffers {
     return check_bytes(buffer, type(buffer.value).bytes(0, program_.norm_rows));
   }
 
-  // Checks a buffer of a gradient, and that its weight has buffers on the same replica, where the update looks for
+  // Checks a buffer of a gradient, and that its weight has buffers on the same replica, where the update expects
   // them.
   Status check_gradient(const Buffer& buffer) const {
     if (!has_gradient(graph_, buffer.param) ||
@@ -198,7 +198,7 @@ class Buffers {
   }
 
   bool compressed(ParamId param) const { return owners_.compresses(param); }
-  // Whether the buffer's replica compresses its gradients.
+  // Whether the replica of a buffer compresses the gradient of the buffer's parameter.
   bool keeps_residual(const Buffer& buffer) const {
     return compressed(buffer.param) && owners_.owns(buffer.param, buffer.replica);
   }
@@ -249,7 +249,7 @@ class Buffers {
     return {};
   }
 
-  // Checks buffers with rows of values, except those of heads.
+  // Checks buffers with rows of values, except the buffers of heads.
   Status check_rows(const Buffer& buffer) {
     if (!buffer.value.valid() || graph_.value(buffer.value).param.valid()) {
       return nothing(buffer, "value");

@@ -37,7 +37,7 @@ class ExchangeOperands : ExchangeView {
     }
   }
 
-  // Checks the operands of a send or a receive between stages. verify_passes has checked that the two belong together.
+  // Checks the operands of a send or receive between stages. verify_passes has checked that each send has a receive.
   Status check_transfer() {
     const bool send = one_->kind == Kind::kSend;
     XRUN_ASSIGN(const Buffer* buffer, next(send ? Role::kSent : Role::kReceived));
@@ -95,7 +95,7 @@ class ExchangeOperands : ExchangeView {
       for (const ParamId param : gradients_of(stage, false)) {
         const auto at = static_cast<size_t>(param.index);
         if (graph_.is_tied_copy(param)) {
-          continue;  // a tied weight counts for its first reader
+          continue;  // the squares of a tied weight are counted for its first reader
         }
         made_norms_[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
       }

@@ -49,7 +49,7 @@ class GradientExchanges : ExchangeView {
   }
 
   // Checks an exchange that sends gradients to the replicas that sum them: gradients to be compressed are sent whole to
-  // their owners; others are sent in slices, in the round whose members are those of the group.
+  // their owners; others are sent in slices, in the round that has the members of the group.
   Status check_terms() {
     XRUN_TRY(check_stage());
     const ParamId first = one_->operands.empty() ? ParamId() : program_.buffer(one_->operands[0].buffer).param;
@@ -79,9 +79,9 @@ class GradientExchanges : ExchangeView {
     return check_slices(sums_.rounds());
   }
 
-  // Checks the slices of an exchange. They belong to a run of consecutive weights, which is equal for all members. In
-  // each round, the exchanges of a stage together have all weights, one run after the other; so do the exchanges of the
-  // sums after the last round.
+  // Checks the slices of an exchange. They belong to a range of consecutive weights, which is equal for all members. In
+  // each round, the exchanges of a stage together have all weights, one range after the other; so do the exchanges of
+  // the sums after the last round.
   Status check_slices(int round) {
     const std::vector<ParamId>& all = exchanged(one_->stage, round);
     size_t& next = sliced_[{one_->stage, one_->replica, round}];
@@ -121,7 +121,7 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // Takes a slice of the gradient itself; a slice without elements is not sent.
+  // Takes the next operand, a slice of the gradient itself; a slice without elements is not sent and has no operand.
   Status take_slice(Role role, ParamId param, int other, Slice slice) {
     if (slice.bytes == 0) {
       return {};
@@ -159,12 +159,12 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // Whether a gradient has any elements for the members of a replica's sum in a round.
+  // Whether the slice that the members of a replica's sum divide in a round has any elements.
   bool exchanges(ParamId param, int round, int replica) const {
     return round == kOfSender || round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
   }
 
-  // The weights of a stage whose gradients are exchanged in a round.
+  // Returns the weights of a stage whose gradients are exchanged in a round.
   const std::vector<ParamId>& exchanged(int stage, int round) const {
     return (round == kOfSender ? compressed_ : whole_)[static_cast<size_t>(stage)];
   }
@@ -192,8 +192,8 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // Checks an exchange of the gradients of a tied weight: the device sends those of its own readers to the other stages
-  // that read the weight, and receives the gradients of their readers.
+  // Checks an exchange of the gradients of a tied weight: the device sends the gradients of its own readers to the
+  // other stages that read the weight, and receives the gradients of their readers.
   Status check_readers() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
@@ -238,16 +238,16 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // A number of a round that stands for the exchange before the compression, in which owners receive the gradients.
+  // The number of the exchange before the compression, in which owners receive the gradients; not a round of sums.
   static constexpr int kOfSender = -1;
 
   std::vector<std::vector<ParamId>> whole_;       // index: stage; weights whose gradients are sent whole
   std::vector<std::vector<ParamId>> compressed_;  // index: stage; weights whose gradients are compressed
   // The progress of slices. `sliced_` has the number of weights exchanged so far; key: (stage, replica, round). `runs_`
-  // has the run of weights of each group.
+  // has the range of weights of each group.
   std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;
-  std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients it exchanges
+  std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients are exchanged
   std::map<std::pair<int32_t, int>, int> group_of_;  // key: tied weight and replica
 };
 

@@ -1,4 +1,4 @@
-// Checks the operands of one instruction at the end of a step: of sums, compressions, norms and updates.
+// Checks the operands of one instruction at the end of a step: a sum, a compression, a norm or an update.
 // Tests: tests/planner/verify/verify_operands_test.cpp
 #include <algorithm>
 

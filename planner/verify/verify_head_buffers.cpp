@@ -90,8 +90,8 @@ class HeadBuffers {
     }
   }
 
-  // Checks a buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). The operands
-  // check which device of a node sums.
+  // Checks a buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). The checks of
+  // operands determine which device of a node sums.
   Status check_dx(const Buffer& buffer) const {
     const auto head = static_cast<size_t>(buffer.head);
     const DxTerms& terms = dx_terms_[head];
@@ -203,7 +203,7 @@ class HeadBuffers {
                                                                           : build_bytes(program_, head));
   }
 
-  // Checks statistics (of all shards), softmax, or dX partials (of all shards of the device).
+  // Checks a buffer of statistics (all shards), of softmax, or of dX partials (all shards of the device).
   Status check_pass(const Buffer& buffer) const {
     if (buffer.head < 0 || buffer.replica >= 0) {
       return nothing(buffer, "head");
@@ -220,7 +220,7 @@ class HeadBuffers {
     return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of its device");
   }
 
-  // Checks that all buffers exist that the passes of the shards use.
+  // Checks that all buffers that the passes of the shards use exist.
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];

@@ -117,9 +117,9 @@ class HeadExchanges : ExchangeView {
     return end();
   }
 
-  // Checks an exchange that sends dX partials to the devices that sum them. If the exchange has a shard, these are the
-  // partials of neighbouring shards of a node, of which it is the first; they are summed on this node. Otherwise these
-  // are all terms, which are summed on the devices of the stage that made the features.
+  // Checks an exchange that sends dX partials to the devices that sum them. If the exchange has a shard, it sends the
+  // partials of neighbouring shards of a node, the first of which is this shard; they are summed on this node.
+  // Otherwise it sends all terms, which are summed on the devices of the stage that made the features.
   Status check_gradients() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("is of no head");

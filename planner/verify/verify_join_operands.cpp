@@ -62,7 +62,7 @@ class JoinOperands : HeadOperandView {
     return end();
   }
 
-  // Takes loss, metrics and, in inference, the best classes of the logits, in the order of their values.
+  // Takes the operands of loss, metrics and, in inference, best classes of the logits, in the order of their values.
   Status check_results() {
     const HeadPlan& plan = head();
     std::set<ValueId> values;
@@ -176,8 +176,8 @@ class JoinOperands : HeadOperandView {
            one_->head_pass == pass && inside(one_->gather, 0, program_.micro_batches_of_replica());
   }
 
-  // Takes the operands for the terms of a sum. Terms on the device itself are read in place, others in the receive
-  // buffer.
+  // Takes the operands for the terms of a sum. Terms on the device itself are read in place, terms from other devices
+  // in the receive buffer.
   Status take_dx_terms(const DxSum& sum) {
     Bytes received = 0;
     for (const DxTerm& term : sum.terms) {
@@ -204,7 +204,7 @@ class JoinOperands : HeadOperandView {
     return buffer.purpose == Purpose::kHeadGradient && buffer.head == one_->head && buffer.head_pass == one_->head_pass;
   }
 
-  // Returns the sum that the instruction makes for its replica; null if there is none on its device.
+  // Returns the sum that the instruction computes for its replica; null if its device computes no sum.
   const DxSum* find_sum() {
     const auto sums = sums_of_dx_.sums(program_, *one_);
     const auto found = std::ranges::find_if(sums, [this](const DxSum& sum) { return sum.replica == one_->replica; });
@@ -223,7 +223,7 @@ class JoinOperands : HeadOperandView {
     return end();
   }
 
-  // Checks a kSumDx, which sums these rows over several shards of a node, on a device of the node.
+  // Checks a kSumDx, which sums the rows of a micro-batch over several shards of a node, on a device of the node.
   Status check_sum_dx() {
     const DxSum* sum = sums_gradients() && one_->shard >= 0 ? find_sum() : nullptr;
     if (sum == nullptr) {

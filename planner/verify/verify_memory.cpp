@@ -1,7 +1,7 @@
 // Checks that buffers which share bytes are never in use at the same time. The buffers of a device are processed in the
-// order of their first use. For each byte range the check remembers the buffer that had it last. A new buffer must
-// begin after these buffers have ended; then it owns the range. A buffer that had the range still earlier need not be
-// compared, since it ended before the last one began.
+// order of their first use. For each byte range the check keeps the last buffer that had it. A new buffer must begin
+// after these buffers have ended; then it becomes the last buffer of the range. A buffer that had the range still
+// earlier need not be compared, since it ended before the last one began.
 // Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <map>
@@ -13,12 +13,12 @@
 namespace xrun::planner {
 namespace {
 
-// When a buffer is accessed. The instructions of a stream begin in order, so two buffers are compared by the first
-// access in each stream to the later one.
+// The times of the accesses to a buffer. The instructions of a stream begin in order, so two buffers are compared by
+// the first access in each stream to the later one.
 struct Life {
-  int32_t first = -1;  // instruction of the first access
+  int32_t first = -1;  // the instruction that accesses the buffer first
   int32_t last = -1;
-  int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream that accesses the buffer
+  int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream at which the buffer is accessed
   int32_t over[2] = {0, 0};                          // the first place in each stream that begins after all accesses
 };
 
@@ -168,9 +168,9 @@ class Memory {
   }
 
   const Program& program_;
-  const int32_t end_;  // the last instruction
+  const int32_t end_;  // index of the last instruction
   const std::vector<Life> lives_;
-  std::vector<std::vector<const Buffer*>> of_device_;  // non-empty buffers of each device, those of the host first
+  std::vector<std::vector<const Buffer*>> of_device_;  // non-empty buffers of each device; the host's come first
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Checks that two accesses to the same bytes are ordered if one of them is a write. A computation counts as accessing
 // all bytes of a buffer; an exchange accesses its blocks, and adjacent blocks form one range. The instructions are
-// processed in order. For each buffer the check keeps the last computations that wrote and read it, and the pieces of
-// it that exchanges have accessed since that write. Each new access is compared with these. Computations end in order,
-// and what is known to one of them is known to all later ones (planner/verify/past.h), so few comparisons are needed
-// for each access.
+// processed in order. For each buffer the check keeps the last computations that wrote and read it, and the pieces that
+// exchanges have accessed since that write. Each new access is compared with these. Computations end in order, and an
+// event that is known to one computation is known to all later ones (planner/verify/past.h), so few comparisons are
+// needed for each access.
 // Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <iterator>
@@ -27,8 +27,8 @@ struct Range {
   Bytes end = 0;
 };
 
-// Returns the ranges of bytes that an exchange accesses in each buffer: first those that it reads, then those it
-// writes.
+// Returns the ranges of bytes that an exchange accesses in each buffer: first the ranges that it reads, then the ranges
+// that it writes.
 std::vector<Range> ranges_of(const Instruction& exchange) {
   std::vector<Range> all;
   for (const Operand& operand : exchange.operands) {
@@ -88,12 +88,12 @@ class Order {
   // A range of bytes that exchanges have accessed since a computation wrote the buffer.
   struct Piece {
     Bytes end = 0;
-    int32_t write = -1;          // the last exchange that wrote it, if any
-    std::vector<int32_t> reads;  // reads since then
+    int32_t write = -1;          // the last exchange that wrote the range, or -1
+    std::vector<int32_t> reads;  // exchanges that have read the range since then
   };
   struct Accesses {
-    int32_t write = -1;  // the last computation that wrote the buffer
-    int32_t read = -1;   // the last one that read it
+    int32_t write = -1;  // the last computation that wrote the buffer, or -1
+    int32_t read = -1;   // the last computation that read the buffer, or -1
     std::map<Bytes, Piece> pieces;
     // Exchanges that have not been compared with a computation yet.
     std::vector<int32_t> new_writes;
@@ -142,7 +142,7 @@ class Order {
   static int64_t count_of(std::span<const int32_t> list) { return static_cast<int64_t>(list.size()); }
 
   // Checks a read by a computation. Exchanges that were compared with it need no comparison with later computations,
-  // since everything that is known to this computation is known to later ones.
+  // since an event that is known to this computation is known to all later ones.
   Status read(int32_t now, BufferId id) {
     Accesses& all = of(id);
     XRUN_TRY(check_over(all.new_writes, {}, now, id));
@@ -190,7 +190,7 @@ class Order {
     return {};
   }
 
-  // Splits the piece that has bytes on both sides of `at`, if there is one.
+  // Splits the piece, if there is one, that has bytes both before and after `at`.
   void split(std::map<Bytes, Piece>& pieces, Bytes at) {
     const auto after = pieces.lower_bound(at);
     if (after == pieces.begin()) {
@@ -206,7 +206,7 @@ class Order {
 
   const Program& program_;
   const Past past_;
-  std::vector<bool> written_;       // index: buffer
+  std::vector<bool> written_;       // index: buffer; whether an instruction has written it
   std::vector<Accesses> accesses_;  // index: buffer
   int64_t work_ = 0;
 };

@@ -27,7 +27,7 @@ int64_t count(const std::vector<T>& list) {
 
 // Checks that a buffer has at least `least` bytes.
 Status check_bytes(const Buffer& buffer, Bytes least);
-// Returns the error for a buffer that belongs to nothing in the program or the module.
+// Returns the error for a buffer that nothing in the program or the module uses.
 Error nothing(const Buffer& buffer, const char* what);
 
 // Finds the buffers of parameters by replica and device, or by shard. If there are several, it finds the first.
@@ -35,7 +35,7 @@ class ParamBuffers {
  public:
   explicit ParamBuffers(const Program& program);
 
-  // Null if it does not exist.
+  // Returns the buffer; null if it does not exist.
   const Buffer* find(ParamId param, Purpose purpose, int replica, int device, int state = -1) const;
   // Returns the parameter whose weight buffer a device uses for `param`. It is `param` itself unless the weight is
   // tied; then it is the first reader of the weight on the device.
@@ -47,10 +47,10 @@ class ParamBuffers {
   std::map<std::tuple<int32_t, Purpose, int, int>, const Buffer*> of_shard_;         // shard, state
 };
 
-// Checks that every buffer belongs to something in the module and has the size of it, and that the buffers exist on
-// which the executor relies: weights of gradients, states of weights, inputs of every slot.
+// Checks that every buffer belongs to something in the module and has the size of its contents, and that the buffers
+// exist on which the executor relies: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
-// Checks that the heads equal those of the module, and checks the buffers of heads as verify_buffers checks all others.
+// Checks that the heads equal the heads of the module, and checks the buffers of heads like verify_buffers.
 Status verify_head_buffers(const Program& program, const Module& module);
 
 // Check that the operands of every instruction are those that follow from the module and the buffers. REQUIRES: the

@@ -1,6 +1,6 @@
 // Checks the number and the order of passes, the members of groups, and the owner of each class row (verify_passes in
 // planner/verify/verify_program.h lists the rules). Each rule has a function that goes through all instructions and
-// counts or remembers what it has seen; a missing or repeated pass shows in these counts.
+// counts passes; a missing or repeated pass shows in these counts.
 // Tests: tests/planner/verify/verify_program_test.cpp
 #include <algorithm>
 #include <map>
@@ -14,7 +14,7 @@ namespace xrun::planner {
 namespace {
 
 // The check of a program, with the number of head passes, the shards with rows, and the kind of instruction that
-// updates them.
+// updates the rows.
 class Passes {
  public:
   explicit Passes(const Program& program) : program_(program) {}
@@ -31,7 +31,7 @@ class Passes {
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
-      std::map<int, std::vector<const Buffer*>> weights;  // index: shard
+      std::map<int, std::vector<const Buffer*>> weights;  // index: shard; buffers with class rows
       for (const Buffer& buffer : program_.buffers) {
         if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight) {
           weights[buffer.shard].push_back(&buffer);
@@ -253,9 +253,9 @@ class Passes {
   // the class rows are updated once.
   Status check_head_passes() const {
     HeadPasses seen;
-    std::map<std::pair<int, int>, int> last;     // (device, head): j
-    std::map<std::pair<int, int>, int> changed;  // (head, shard)
-    std::set<std::pair<int, int>> selected;      // (head, shard)
+    std::map<std::pair<int, int>, int> last;     // (device, head): index j of the last pass
+    std::map<std::pair<int, int>, int> changed;  // (head, shard): number of updates
+    std::set<std::pair<int, int>> selected;      // (head, shard): selections so far
     for (const Instruction& one : program_.instructions) {
       if (one.kind == Kind::kHeadSelect) {
         XRUN_TRY(check_selection(one, selected));

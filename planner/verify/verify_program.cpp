@@ -10,7 +10,7 @@ namespace xrun::planner {
 namespace {
 
 constexpr int kMostDevices = 4096;
-// Limits of the numbers in a program. Products of numbers within these limits with sizes fit into 64 bits.
+// Limits of the numbers in a program. A product of a size and a number within these limits fits into 64 bits.
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr int64_t kMostRows = int64_t{1} << 31;
 constexpr int64_t kMostClasses = int64_t{1} << 36;
@@ -141,7 +141,7 @@ class Structure {
     return {};
   }
 
-  // Whether the head's class block size is the one that some number of active classes gives.
+  // Whether the head's class block size is the size for some number of active classes.
   static bool is_class_block(const HeadPlan& head) {
     const int64_t smallest = class_block(head.classes, head.classes);
     return inside(head.class_block, smallest, 2 * std::max(head.classes, smallest)) &&

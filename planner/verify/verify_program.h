@@ -8,8 +8,8 @@
 
 namespace xrun::planner {
 
-// Runs all checks below. `memory`: the bytes that all arenas together may take; 0: no bound. Errors: kContent XG0622
-// with the first fault found, and its instruction or buffer.
+// Runs all checks below. `memory`: maximum bytes of all arenas together; 0: no limit. Errors: kContent XG0622 with the
+// first fault found, and its instruction or buffer.
 Status verify_program(const Program& program, const Module& module, Bytes memory = 0);
 
 // Checks that every number and index is in its range, so that the other checks may use it for look-ups, and that there

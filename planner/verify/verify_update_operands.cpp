@@ -1,7 +1,7 @@
 // Checks the operands of the instructions at the end of a step. Every replica of a stage must fold the partials of its
 // gradients, sum or compress them, count their squares if a clip needs these, and update its weights, in this order.
-// The instructions are processed in the order of the program. For each (stage, replica) the check remembers what has
-// been done and which terms have arrived; an instruction that comes too early, or twice, is rejected. For each
+// The instructions are processed in the order of the program. For each (stage, replica) the check records the finished
+// operations and the terms that have arrived; an instruction that comes too early, or twice, is rejected. For each
 // instruction the operands are derived and compared with those in the program. At the end, every gradient must have
 // been summed and applied.
 // Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_compression_test.cpp
@@ -53,8 +53,8 @@ Status UpdateOperands::run() {
   return check_complete();
 }
 
-// Whether the gradients of the instruction's stage have been summed over partials, and (the next function) over all
-// replicas as well. This holds for a stage without gradients, which only updates running statistics.
+// Whether the gradients of the instruction's stage have been summed over partials (is_folded) and also over all
+// replicas (the next function). This holds for a stage without gradients, which only updates running statistics.
 bool UpdateOperands::is_folded() {
   return gradients_[static_cast<size_t>(one_->stage)].empty() || program_.partials == program_.replicas ||
          done().contains(kFold);
@@ -65,8 +65,8 @@ bool UpdateOperands::is_summed() {
                          gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);
 }
 
-// Notes that an exchange has delivered the terms of a round. A replica exchanges the terms of each round once, after
-// it has summed those of the previous round, since it sends the result.
+// Records that an exchange has delivered the terms of a round. A replica exchanges the terms of each round once, after
+// it has summed the terms of the previous round, since it sends the result.
 Status UpdateOperands::note_terms() {
   if (!on_its_device()) {
     return at_fault("is of no stage, or elsewhere");
@@ -98,8 +98,8 @@ Status UpdateOperands::note_terms() {
   return {};
 }
 
-// Notes what an all-gather has delivered: pairs or summed slices of other replicas, or gradients of a tied weight
-// from other stages.
+// Records the data that an all-gather has delivered: pairs or summed slices of other replicas, or gradients of a tied
+// weight from other stages.
 Status UpdateOperands::note_gather() {
   const Buffer& first = program_.buffer(one_->operands[0].buffer);
   const std::pair place{one_->stage, one_->replica};
@@ -177,7 +177,7 @@ int UpdateOperands::rank_of_instruction() const {
   }
 }
 
-// Returns the weights whose gradients the instruction must name.
+// Returns the weights whose gradients must be operands of the instruction.
 std::set<ParamId> UpdateOperands::gradients_named() const {
   const auto stage = static_cast<size_t>(one_->stage);
   std::set<ParamId> named = one_->kind == Kind::kCompress      ? compressed_[stage]
@@ -215,7 +215,7 @@ bool UpdateOperands::has_tied(const Stage& stage) const {
                              [&](ParamId param) { return graph_.param(param).tied.valid(); });
 }
 
-// Whether the clip counts gradients of the stage.
+// Whether the clip counts any gradient of the stage.
 bool UpdateOperands::has_counted(const Stage& stage) const {
   return std::ranges::any_of(whole_[static_cast<size_t>(stage.index)],
                              [&](ParamId param) { return !graph_.is_tied_copy(param); });

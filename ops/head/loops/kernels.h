@@ -24,12 +24,12 @@ struct HeadPrefetch {
   int next = 0;
 };
 
-// A matrix product: C[m][n] = sum over k of A[m][k] · B[k][n], added to C if `add` is set. Each sum is one chain, k
-// ascending. The columns n come in panels of 32, each [k][32].
+// A matrix product: C[m][n] = sum over k of A[m][k] · B[k][n], added to C if `add` is set. Each sum is one chain of
+// multiply-adds with ascending k. The columns n come in panels of 32, each [k][32].
 struct HeadGemm {
   int64_t m = 0;
   int64_t panels = 0;
-  int64_t k = 0;                // elements, each one step of the chain
+  int64_t k = 0;                // length of a sum in elements, each one step of the chain
   const uint32_t* a = nullptr;  // element (m, k) at a[m · a_m + k · a_k]; one of the strides is 1
   int64_t a_m = 0;
   int64_t a_k = 0;
@@ -37,7 +37,7 @@ struct HeadGemm {
   int64_t b_panel = 0;
   float* c = nullptr;  // element (m, n) at c[m · c_m + n]
   int64_t c_m = 0;
-  bool add = false;  // continue the chains from C; else they start at 0
+  bool add = false;  // whether sums continue from C; otherwise they start at 0
   HeadPrefetch* prefetch = nullptr;
 };
 
@@ -49,7 +49,7 @@ struct HeadPackClasses {
   int64_t classes = 0;
   int64_t dim = 0;
   int64_t dim_padded = 0;
-  bool round = false;        // round to bf16 values
+  bool round = false;        // whether weights are rounded to bf16 values
   uint32_t* rows = nullptr;  // left side of the product for logits: [classes][rows_stride]; null: not packed
   int64_t rows_stride = 0;
   uint32_t* panels = nullptr;  // right side of the product for dX: [dim_padded / 32][panel_steps][32]; null: not packed
@@ -62,10 +62,10 @@ struct HeadTile {
   float* z = nullptr;
   int64_t stride = 0;
   int64_t classes = 0;
-  int64_t rows = 0;             // a multiple of 32
-  int64_t first_class = 0;      // number in the whole head
+  int64_t rows = 0;             // number of rows, a multiple of 32
+  int64_t first_class = 0;      // number of the tile's first class in the whole head
   const float* bias = nullptr;  // bias of the tile's classes, or null
-  bool clamp = false;           // for cosines: clamp to [-1, 1]
+  bool clamp = false;           // whether logits are clamped to [-1, 1], for cosines
   float scale = 1;
   // Changes that the loss makes to the logits of a class, except in rows whose target it is: logits above `filter`
   // become 0, and corrections[class] is added to the scaled logit. Infinity for `filter` and null for `corrections`
@@ -80,11 +80,11 @@ struct HeadTile {
 struct HeadTileStats {
   float* max = nullptr;    // max of z
   float* sum = nullptr;    // sum of exp(z - max)
-  float* total = nullptr;  // sum of the logits as the loss sees them; null without smoothing
+  float* total = nullptr;  // sum of the logits after the loss has changed them; null without smoothing
   int64_t top_k = 0;
   float* best = nullptr;  // [top_k] planes, best first; equal logits are in ascending order of class
   int32_t* best_class = nullptr;
-  int64_t plane = 0;  // elements between the planes of `best`
+  int64_t plane = 0;  // distance between the planes of `best`, in elements
   const int32_t* label = nullptr;
   const float* target = nullptr;  // the label's logit after the margin
 };
@@ -112,13 +112,13 @@ struct HeadKernels {
   // Sums the gradients of each class over rows in sixteen lanes: lanes[class][16] += z[class][row], rows ascending. The
   // lane of a row is (row mod row_block) mod 16, where the first row of the tile is row `first_row`.
   void (*sum_rows)(const HeadTile& tile, int64_t first_row, int64_t row_block, float* lanes) = nullptr;
-  void (*add)(float* to, const float* from, int64_t n) = nullptr;  // n: a multiple of 16
+  void (*add)(float* to, const float* from, int64_t n) = nullptr;  // adds n elements; n is a multiple of 16
   // Copies past the caches. `to` is aligned to 64, n is a multiple of 16. Other threads see the copy only after a store
   // fence.
   void (*stream)(float* to, const float* from, int64_t n) = nullptr;
-  // 1 / max(norm of w, kHeadEpsilon).
+  // Returns 1 / max(norm of w, kHeadEpsilon).
   float (*inverse_norm)(const float* w, int64_t dim) = nullptr;
-  // Replaces the gradient g of a direction w · inverse by that of the class weight w: g = inverse · (g - (g ·
+  // Replaces the gradient g of a direction w · inverse by the gradient of the class weight w: g = inverse · (g - (g ·
   // direction) direction).
   void (*project)(float* g, const float* w, float inverse, int64_t dim) = nullptr;
 };

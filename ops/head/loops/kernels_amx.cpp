@@ -1,5 +1,5 @@
 // Head loops for AMX. Matrix products use tiles of 16 x 16 sums, with 16 pairs of bf16 in a step. All other loops are
-// those of AVX512-BF16.
+// the loops for AVX512-BF16.
 // Tests: tests/ops/head/head_kernels_test.cpp
 #include <immintrin.h>
 
@@ -63,12 +63,12 @@ void gemm_tiles(const HeadGemm& call) {
       int64_t a_m = call.a_m;
       int64_t a_k = 1;
       if (call.a_k != 1) {
-        // Converts [k][m] to runs of [16 rows][16 pairs] by transposing with the parts of rows and steps exchanged.
+        // Converts [k][m] to blocks of [16 rows][16 pairs] by transposing, with rows and steps exchanged.
         for (int64_t i = 0; i < k; i += kTileStep) {
           transpose(a0 + i * call.a_k, call.a_k, upper + i * 16);
           transpose(a1 + i * call.a_k, call.a_k, lower + i * 16);
         }
-        asm volatile("" ::: "memory");  // GCC 12 does not know that _tile_loadd reads memory
+        asm volatile("" ::: "memory");  // GCC 12 assumes that _tile_loadd reads no memory
         a0 = upper;
         a1 = lower;
         a_m = 16;

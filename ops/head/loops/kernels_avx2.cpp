@@ -11,7 +11,7 @@ namespace {
 struct Avx2 {
   using F = __m256;
   static constexpr int kWidth = 8;
-  static constexpr int kRows = 6;  // 12 sums, 2 of B and 1 of A in 16 registers
+  static constexpr int kRows = 6;  // 12 vectors of sums, 2 of B and 1 of A fit into 16 registers
 
   static F load(const float* p) { return _mm256_loadu_ps(p); }
   static void store(float* p, F v) { _mm256_storeu_ps(p, v); }

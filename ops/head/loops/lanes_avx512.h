@@ -3,7 +3,7 @@
 struct Avx512 {
   using F = __m512;
   static constexpr int kWidth = 16;
-  static constexpr int kRows = 14;  // 28 sums, 2 of B and 1 of A in 32 registers
+  static constexpr int kRows = 14;  // 28 vectors of sums, 2 of B and 1 of A fit into 32 registers
 
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, F v) { _mm512_storeu_ps(p, v); }

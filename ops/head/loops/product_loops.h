@@ -13,13 +13,13 @@ constexpr int64_t kLine = 64;
 template <typename V, int R, bool kRowMajor>
 void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
                const char* ahead, int64_t line) {
-  constexpr int kShared = 3;  // rows that share a pointer and differ by an index, since there are few general registers
+  constexpr int kShared = 3;  // rows that share a pointer and differ by an index, to save general registers
   const uint32_t* rows[(R + kShared - 1) / kShared];
 #pragma GCC unroll 16
   for (int r = 0; r < R; r += kShared) {
     rows[r / kShared] = kRowMajor ? a + r * a_stride : a;
   }
-  typename V::F acc[R][2];  // every loop over it is unrolled; otherwise it would be kept in memory
+  typename V::F acc[R][2];  // all loops over the sums are unrolled; otherwise they would be kept in memory
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     acc[r][0] = add ? V::load(c + r * c_m) : V::broadcast(0.0F);
@@ -88,7 +88,7 @@ void gemm_of(const HeadGemm& call) {
     const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
     const bool add = call.add || k0 > 0;
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      // Tiles of nearly equal size, since a small last one would leave the multipliers idle.
+      // Tiles of nearly equal size, since a small last tile would leave the multipliers idle.
       const int64_t m0 = call.m * tile / tiles;
       const int r = static_cast<int>(call.m * (tile + 1) / tiles - m0);
       const uint32_t* a = call.a + m0 * call.a_m + k0 * call.a_k;

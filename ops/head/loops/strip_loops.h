@@ -43,7 +43,7 @@ void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, ty
   }
 }
 
-// Updates the best classes of the rows whose largest logit in the strip exceeds the last of their best logits.
+// Updates the best classes of the rows whose largest logit in the strip exceeds the lowest of their best logits.
 template <typename V>
 void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row,
                 typename V::F largest) {
@@ -52,7 +52,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
     return;
   }
   if (stats.top_k == 1) {
-    // Runs downwards, so that the lowest of equal classes is found last and kept.
+    // Goes through the classes in descending order, so that the lowest of equal classes is found last and kept.
     auto first = V::broadcast(0.0F);
     for (int64_t c = end - 1; c >= begin; --c) {
       const auto place = V::broadcast(static_cast<float>(c - begin));
@@ -78,7 +78,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
   }
 }
 
-// Replaces the logits of the head by those that the loss uses, for G vectors of rows.
+// Replaces the logits of the head by the logits that the loss uses, for G vectors of rows.
 template <typename V, int G>
 void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t row) {
   const auto filter = V::broadcast(tile.filter);
@@ -92,7 +92,7 @@ void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t
   }
 }
 
-// Replaces the logit of each row's target by the one after the margin. Returns whether the strip has a target.
+// Replaces the logit of each row's target by the logit after the margin. Returns whether the strip has a target.
 template <typename V>
 bool strip_targets(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   uint32_t targets = V::inside_mask(stats.label + row, static_cast<int32_t>(tile.first_class + begin),

@@ -4,7 +4,7 @@
 constexpr int64_t kStrip = 64;
 
 // Adds a strip of classes to the statistics of G vectors of rows. The strip is so short that its logits stay in the
-// first-level cache between the loop for the maximum and that for the sum.
+// first-level cache between the two loops, which compute the maximum and the sum.
 template <typename V, int G>
 void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   const auto scale = V::broadcast(tile.scale);
