@@ -118,7 +118,7 @@ Status DirectoryStore::load(const FoundStep& found, TrainState& state, std::vect
   }
   XRUN_ASSIGN(std::vector<ClassPart> parts, match(info, state));
   for (ClassPart& part : parts) {
-    part.map = {.to = {}, .same_rows = true, .rows = part.map.rows};  // classes that are added come last
+    part.map = {.to = {}, .same_rows = true, .rows = part.map.rows};  // added classes follow the stored ones
   }
   return read_grown_state(info, state, parts, {options_.seed, options_.moved});
 }

@@ -176,7 +176,7 @@ Status BackgroundSave::write_claimed(File& file) {
     if (held != file.held.end()) {
       std::copy_n(held->second.begin() + first, bytes, out);
     } else if (file.copy != nullptr) {
-      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // first part of contiguous rows
+      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // the tensor's first part
       std::copy_n(file.copy + part->at + first, bytes, out);
     } else if (file.rows != nullptr) {
       run_at_normal_priority([&] { file.rows->read(tensor, row_begin, row_end, out); }, hurries_);

@@ -36,7 +36,7 @@ class RowCopies {
   bool keep(std::span<const int32_t> rows);
   // Reads rows of a tensor of the file as they were when the save began.
   void read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out);
-  // Call after the last `read`: gives the memory back.
+  // Call after the last `read`: returns the memory of the copies to SaveMemory.
   void end();
 
  private:

@@ -2,7 +2,7 @@
 //   digest 16 bytes   XXH3-128 of the rest of the record
 //   magic u64         "xrunUNDO"
 //   at u64            offset of the record
-// synced u64        offset up to which the log was durable when the record was written
+//   synced u64        offset up to which the log was durable when the record was written
 //   rows u64          n; 0 in the record that closes a log
 //   log 32 bytes      id of the log, hex digits
 //   n x i32           rows, ascending

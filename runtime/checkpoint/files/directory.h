@@ -67,12 +67,12 @@ class PendingDirectory {
 // directory keeps a temporary name.
 int change_places(const std::string& fresh, const std::string& old, Io& io = system_io());
 
-// Removes unfinished saves whose owner `wanted` accepts. Unfinished saves without an owner in their name stay. A
-// complete step that was moved aside for a new one gets its name back if no other step has that name.
+// Removes unfinished saves for whose owner `wanted` returns true. Unfinished saves without an owner in their name stay.
+// A complete step that was renamed to make place for a new one gets its name back if that name is free.
 void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted, Io& io);
 
 // Removes unfinished saves of this process and of processes that are known to have ended, and old steps. Only steps up
-// to `step` that `own` accepts are removed; the newest `keep` of them, including `step`, and those in `needed` stay.
+// to `step` for which `own` returns true are removed; the newest `keep`, including `step`, and those in `needed` stay.
 void prune(const std::string& directory, int64_t step, int64_t keep, const std::vector<int64_t>& needed,
            const std::function<bool(int64_t step)>& own, Io& io);
 

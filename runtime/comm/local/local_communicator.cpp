@@ -11,7 +11,7 @@ namespace xrun::runtime {
 
 LocalCommunicator::LocalCommunicator(const DeviceSet& devices, std::span<const Exchange> exchanges) {
   std::map<int, std::vector<Exchange>> groups;
-  std::map<std::pair<int, int>, size_t> index;  // (group, device)
+  std::map<std::pair<int, int>, size_t> index;  // key: (group, device); value: index of the exchange
   for (size_t i = 0; i < exchanges.size(); ++i) {
     groups[exchanges[i].group].push_back(exchanges[i]);
     index[{exchanges[i].group, exchanges[i].device}] = i;

@@ -87,9 +87,9 @@ class MpiMessenger final : public Messenger {
 
   std::string error() const override { return error_; }
 
-  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not: a rank that ended would receive
-  // no more messages, and ranks with messages for it would wait forever. If a rank dies meanwhile, the watch of ranks
-  // ends this process.
+  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not. A rank that had ended would
+  // receive no more messages, and ranks that send to it would wait forever, so this call waits for all ranks first. If
+  // a rank dies meanwhile, the watch of ranks (rank_watch.h) ends this process.
   void finish() override {
     MPI_Request all = MPI_REQUEST_NULL;
     int here = 0;

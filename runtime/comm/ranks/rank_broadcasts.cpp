@@ -75,7 +75,7 @@ void RankBroadcasts::send_some(int network_channel, int rank) {
   }
 }
 
-// Copies the data that have arrived to the broadcasts that were requested.
+// Copies data that have arrived to the memory of the broadcasts for which `ask` was called.
 void RankBroadcasts::move_arrived(Arriving& arriving) {
   while (!arriving.asked.empty() && !arriving.early.empty()) {
     Message message = std::move(arriving.early.front());
@@ -104,7 +104,7 @@ void RankBroadcasts::abandon(const Error& error) {
     }
     asked_.clear();
   }
-  std::set<Broadcast*> own;  // each goes to several ranks
+  std::set<Broadcast*> own;  // broadcasts of this rank; each is sent to several ranks
   for (auto& queue : departing_) {
     for (const Departing& one : queue) {
       if (own.insert(one.broadcast.get()).second) {

@@ -31,15 +31,15 @@ struct Stream {
 // One exchange of a device of this rank.
 struct DividedExchange {
   Exchange local;                   // exchange with devices of this rank
-  std::vector<Stream> sends;        // one for each device
-  std::vector<Stream> receives;     // one for each device
-  std::vector<int> feeders;         // other members of this rank whose streams contain blocks for this one
-  size_t brought = 0;               // number of these streams
+  std::vector<Stream> sends;        // one stream for each receiving device
+  std::vector<Stream> receives;     // one stream for each sending device
+  std::vector<int> feeders;         // other members of this rank that receive blocks for this one in their streams
+  size_t brought = 0;               // number of these other members' streams
   Stream& stream_from(int device);  // searches `receives`
-  // Whether `stream`, one of `sends`, is ahead: it has transferred over `lead` bytes more than another remote stream of
-  // this exchange, sent or received, that has not ended. Streams that are ahead wait. So all links between hosts stay
-  // busy until the exchange ends, and no host has to keep much data that it cannot place yet. There is no deadlock: the
-  // stream with the fewest bytes on any rank never waits.
+  // Whether `stream`, one of `sends`, is ahead: it has transferred over `lead` bytes more than another stream of this
+  // exchange, sent to or received from another host, that has not ended. Streams that are ahead pause. So all links
+  // between hosts stay busy until the exchange ends, and no host has to store much data that arrive early. There is no
+  // deadlock: the stream with the fewest bytes on any rank never pauses.
   bool is_ahead(const Stream& stream, Bytes lead) const;
 };
 
@@ -49,7 +49,7 @@ struct RankPlaces {
   std::function<bool(int)> is_remote;  // whether a rank is on another host
 };
 
-// Divides all exchanges of this rank. The result has an entry for each exchange; members are numbered like them.
+// Divides all exchanges of this rank. The result has an entry for each exchange, in the order of `exchanges`.
 std::vector<DividedExchange> divide_exchanges(std::span<const Exchange> exchanges, const RankPlaces& places);
 
 }  // namespace xrun::runtime

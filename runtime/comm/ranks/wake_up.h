@@ -1,6 +1,6 @@
-// A wake-up signal between processes of a host: after a process has sent a message to another one, it sends that
-// process a wake-up, so the receiver can sleep until then. Without it the receiver would have to poll MPI all the time,
-// which takes processor time from computation.
+// A wake-up signal between processes of a host: after a process has sent a message to another process, it also sends it
+// a wake-up, so the receiver can sleep until then. Otherwise the receiver would have to poll MPI all the time, which
+// takes processor time from computation.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace xrun::runtime {
 
-// Threads: one waits; any may send.
+// Threads: one calls `wait`; any may call `send`.
 class WakeUp {
  public:
   // If the system provides no socket, `name` is empty and only this process can send.
@@ -29,7 +29,7 @@ class WakeUp {
 
  private:
   int event_ = -1;   // an eventfd, to which this process writes
-  int socket_ = -1;  // a socket, which to which other processes send
+  int socket_ = -1;  // a socket to which other processes send
   std::string name_;
 };
 
