@@ -22,8 +22,8 @@ struct Block {
   DeviceMemory* memory = nullptr;  // memory of this member, at `offset`
   Bytes offset = 0;
   Bytes bytes = 0;
-  // The offset of the block in the memory of the member that sends it. In one exchange, blocks that this member sends
-  // from the same offset to several devices are identical, so another host gets them once. -1: unknown.
+  // The offset of the block in the memory of the member that sends it. In one exchange, blocks that one member sends
+  // from the same offset to several devices are identical, so they are sent to another host only once. -1: unknown.
   Bytes source = -1;
 };
 
@@ -46,7 +46,7 @@ struct Completion {
 
 // The result of a step. The ranks of a run combine their outcomes (Communicator::agree) into one for all ranks.
 struct Outcome {
-  Status status;      // the error of any rank
+  Status status;      // an error of any rank, or OK
   bool stop = false;  // whether any rank was asked to stop
 };
 

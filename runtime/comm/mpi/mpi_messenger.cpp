@@ -126,7 +126,7 @@ class MpiMessenger final : public Messenger {
   MPI_Comm world_ = MPI_COMM_NULL;
   int rank_ = 0;
   int count_ = 1;
-  MPI_Message message_ = MPI_MESSAGE_NULL;  // the message that `arrived` returned last
+  MPI_Message message_ = MPI_MESSAGE_NULL;  // the message that the last call of `arrived` returned
   std::vector<MPI_Request> requests_;       // index: the number of the request
   std::vector<int> free_;
   std::string error_;

@@ -24,7 +24,7 @@ class Heartbeats {
   void leave(int rank);
   // Returns the rank that has been silent for the longest time; nullopt if that time is within the limit.
   std::optional<int> silent(Seconds now) const;
-  // The number of ranks that are expected, and whether all of them have been silent for longer than `time`.
+  // The number of ranks that have not left; and whether all of them have been silent for longer than `time`.
   int expected() const;
   bool all_silent(Seconds now, Seconds time) const;
 

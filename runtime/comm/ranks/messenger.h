@@ -13,7 +13,7 @@ namespace xrun::runtime {
 // Threads: one creates the messenger, makes all calls and destroys it.
 class Messenger {
  public:
-  // A message that has arrived and has not been received.
+  // A message that has arrived and that `receive` has not taken yet.
   struct Arrival {
     int from = 0;
     size_t bytes = 0;
@@ -23,7 +23,7 @@ class Messenger {
   virtual int rank() const = 0;
   virtual int count() const = 0;
 
-  // Begins to send, and returns a number for `done`. REQUIRES: the bytes do not change until `done` returns true.
+  // Begins to send. Returns a request number for `done`. REQUIRES: the bytes do not change until `done` returns true.
   virtual int send(int to, const std::byte* data, size_t bytes) = 0;
   // Returns the first message that has arrived and was not received yet; nullopt if there is no such message.
   virtual std::optional<Arrival> arrived() = 0;

@@ -39,7 +39,7 @@ class ChannelEnd {
   // Called when another rank has given up the collective work, so that expected messages may never come. If `lost` is
   // true, no further messages come at all.
   virtual void on_error(const Error& error, bool lost) = 0;
-  // Whether the end expects a message; the network then polls often.
+  // Whether this end expects a message; if so, the network polls often.
   virtual bool waits() const = 0;
 };
 
@@ -131,7 +131,7 @@ class Network {
 
   std::mutex ends_mutex_;  // held while ends are called
   std::map<int, ChannelEnd*> ends_;
-  std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages of channels that are not open yet
+  std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages for channels that are not open yet
   std::optional<Error> error_;                                // the first error that was reported to ends
   bool lost_ = false;                                         // whether that error was reported with `lost` = true
   int next_channel_ = 0;

@@ -21,7 +21,7 @@ struct PeerRange {
 // Threads: any.
 class PeerMemory {
  public:
-  // A text that identifies this process, with which other processes test whether they can read its memory.
+  // A text that identifies this process, so that other processes can test whether they can read its memory.
   static std::string own_place();
   // Opens the process that has returned `place` from own_place; nullopt if that process is on another host, or its
   // memory cannot be read.

@@ -22,9 +22,9 @@ class RankBroadcasts {
  public:
   explicit RankBroadcasts(World& world) : world_(world), departing_(static_cast<size_t>(world.count())) {}
 
-  // Queues a broadcast (Communicator::broadcast) that the next begin_asked begins.
+  // Queues a broadcast (Communicator::broadcast). The next call of begin_asked begins it.
   void ask(int channel, int root, std::span<std::byte> bytes, Completion done);
-  // Begins the queued broadcasts. `error`: if the run has failed, its error, with which the broadcasts end at once.
+  // Begins the queued broadcasts. `error`: the error of a run that has failed; the broadcasts then end with it.
   void begin_asked(const std::optional<Error>& error);
   // Handles a message of kind kBroadcast.
   void on_message(Message message);

@@ -55,7 +55,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     std::deque<std::pair<int, Message>> early;
     Status status;                                    // status of its messages
     std::chrono::steady_clock::time_point all_begun;  // when data of every received stream had begun to arrive
-    Seconds moving = 0;                               // transfer time of its messages: at least the time since then
+    Seconds moving = 0;                               // transfer time of its messages: at least since all_begun
     Seconds local_moving = 0;
     bool sends_locally() const { return !exchange.local.sends.empty(); }
     bool receives_locally() const { return !exchange.local.receives.empty(); }

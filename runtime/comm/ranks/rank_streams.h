@@ -22,8 +22,8 @@ struct Stream {
   bool remote = false;  // that rank is on another host
   bool direct = false;  // for a sent stream: the other rank copies it from the memory of this rank
   BlockCursor cursor;
-  // For a received stream: the places on other devices of this rank to which a block must also be copied; index: block
-  // of `cursor`; empty: no copies. `sharers`: the members on these devices.
+  // For a received stream: the destinations on other devices of this rank to which a block must also be copied; index:
+  // block of `cursor`; empty: no copies. `sharers`: the members on these other devices.
   std::vector<std::vector<Block>> copies;
   std::vector<int> sharers;
 };

@@ -53,7 +53,7 @@ void WatchRules::end() {
   say({.kind = Word::kEnds, .work = {}});
   for (const Connection& one : connections_) {
     if (one.socket.open()) {
-      one.socket.net().end_sending(one.socket.descriptor());  // data sent before still arrive
+      one.socket.net().end_sending(one.socket.descriptor());  // data sent before will still arrive
     }
   }
 }

@@ -17,7 +17,7 @@
 
 namespace xrun::runtime {
 
-// Packs the contribution of a rank to a round as bytes, and unpacks it: a text, or an error with its place.
+// Packs the contribution of a rank to a round (a text, or an error with its place) as bytes, and unpacks it.
 std::string pack(const Result<std::string>& said);
 Result<std::string> unpack(const std::string& bytes);
 
