@@ -141,7 +141,7 @@ class Loader final : public BatchSource {
 
   // Broken samples of a step that has begun and is not yet released.
   struct Broken {
-    std::map<std::pair<int64_t, int>, std::string> messages;  // index: row and attempt; of all ranks
+    std::map<std::pair<int64_t, int>, std::string> messages;  // key: row and attempt; found by any rank
     std::vector<BrokenRow> untold;                            // not yet sent to the other ranks
   };
 

@@ -1,4 +1,4 @@
-// Opened files, and the errors and limits that the readers of files and of archives share.
+// Open files, and the errors and limits that are common to readers of files and of archives.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace xrun::runtime {
 
 constexpr size_t kReadChunk = 64 * 1024;
 
-// Whether a file of `packed` bytes may not unpack to this many bytes.
+// Whether a file of `packed` bytes is rejected because it unpacks to `unpacked` bytes.
 bool unpacks_too_far(uint64_t packed, uint64_t unpacked);
 
 // XG0412: the content of a file is damaged.

@@ -1,6 +1,6 @@
-// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset. A
-// file that is read is not trusted. Data of written files begins at a multiple of 64; the reference implementation can
-// read them.
+// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset.
+// Files to read are untrusted. The data of written files begins at a multiple of 64; the reference implementation can
+// read these files.
 #pragma once
 
 #include <map>
@@ -25,12 +25,12 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   ~SafetensorsWriter();
 
-  // Appends bytes to the data part.
+  // Appends bytes to the data part of the file.
   Status write(std::span<const std::byte> bytes);
   // Makes the file durable and closes it. REQUIRES: all data has been written.
   Status finish();
 
-  Bytes bytes() const { return bytes_; }  // bytes of the file so far
+  Bytes bytes() const { return bytes_; }  // size of the file so far
   std::string digest() const { return hash_.hex(); }
 
  private:

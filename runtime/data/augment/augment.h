@@ -62,7 +62,7 @@ struct AugmentStep {
   std::vector<float> b;
   int64_t size = 0;
   int64_t extra = 0;
-  std::vector<std::string> names;  // names of the columns that the stage reads, if they have names
+  std::vector<std::string> names;  // names of the columns that the stage reads, if the columns have names
   std::vector<double> values;      // arguments of `ignore`
   bool missing = false;            // missing values are kept for a later stage `ignore`
 };

@@ -25,7 +25,7 @@ bool ignores_texts(const CallSpec& call);
 // Whether the call ignores missing values: by `missing`, or by a text such as "NA" that stands for a missing value.
 bool ignores_missing(const CallSpec& call);
 
-// The warning XG0426, without a place: `ignore` of `input` names these texts, but the source `train` has no such cell.
+// The warning XG0426, without a place: `ignore` of `input` lists these texts, but no cell of `train` has them.
 Error nothing_to_ignore(const std::string& input, const std::vector<std::string>& texts);
 
 }  // namespace xrun::runtime

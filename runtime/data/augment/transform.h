@@ -68,7 +68,7 @@ class Transform {
   TensorType target_;
   int64_t classes_ = 0;
   std::vector<std::string> texts_;
-  std::vector<int64_t> numbers_;  // index: class of the source; empty: its own numbers
+  std::vector<int64_t> numbers_;  // index: class of the source; empty: classes keep their numbers
   Bytes row_bytes_ = 0;
 };
 

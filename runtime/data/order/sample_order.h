@@ -39,7 +39,7 @@ class SampleSequence {
   static Bytes memory(SampleOrder order, int64_t samples);
 
  private:
-  // The result of a balanced order at a position: the class, as an index among those with samples, and the round.
+  // The class at a position of a balanced order: its index among the classes with samples, the round, its samples.
   struct Draw {
     int64_t group = 0;
     int64_t round = 0;

@@ -1,4 +1,4 @@
-// Drawn faces on disk (graph/os/cache_file.h), so that only the first run draws.
+// Stores the drawn characters of a font face on disk (graph/os/cache_file.h), so that only the first run draws them.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct DrawnFace {
 // including the font file's path, size and time. Empty if there is no cache directory or no such font file.
 std::string glyph_cache_path(const std::string& font_path, const std::string& settings);
 
-// Reads a drawn face. Returns nullopt if there is no such file, or if its bytes are not exactly those that were
+// Reads a drawn face. Returns nullopt if there is no such file, or if its bytes differ from those that were
 // written.
 std::optional<DrawnFace> load_drawn_face(const std::string& cache_path, int64_t picture_bytes);
 
-// Stores the face. Errors are ignored, since the next run can draw it again.
+// Stores a drawn face. Errors are ignored, since the next run can draw the face again.
 void store_drawn_face(const std::string& cache_path, const DrawnFace& face);
 
 }  // namespace xrun::runtime

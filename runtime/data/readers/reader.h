@@ -20,8 +20,8 @@
 
 namespace xrun::runtime {
 
-// The value of one field of a sample. `bytes` views it, either in the reader's own memory or in this object. An object
-// is reused from sample to sample, so that a warm reader allocates nothing.
+// The value of one field of a sample. `bytes` refers to memory of the reader, or to memory of this object. An object is
+// reused for many samples, so that reading allocates nothing after the first ones.
 struct FieldValue {
   DType dtype = DType::kU8;
   int rank = 0;  // dimensions of one sample, without N: pictures [C, H, W]
@@ -31,18 +31,18 @@ struct FieldValue {
 
   int64_t elements() const;
   void set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view);
-  // Makes the object hold the value itself, and returns its memory to be filled.
+  // Makes `bytes` refer to memory of this object, and returns that memory for the caller to fill.
   std::byte* set_own(DType type, std::span<const int64_t> shape);
-  void set_integer(DType type, int64_t value);  // i32, i64
+  void set_integer(DType type, int64_t value);  // type: i32 or i64
 };
 
-// A source that was opened. All methods are const and may be called by any number of threads.
+// An opened source. All methods are const and may be called by any number of threads.
 class Reader {
  public:
   virtual ~Reader() = default;
 
   virtual int64_t samples() const = 0;
-  // The fields, with the sizes that were found. A size that differs from sample to sample stays 0, as in pictures.
+  // The fields, with the sizes found in the source. A size that differs from sample to sample is 0, as in pictures.
   virtual const std::vector<Field>& fields() const = 0;
   // The number of classes; labels are 0..classes()-1. 0: the source has no labels.
   virtual int64_t classes() const = 0;
@@ -62,7 +62,7 @@ class Reader {
   virtual std::span<const CsvColumn> columns() const { return {}; }
   // The memory that the reader holds. For a header: the memory of the whole source, except for the pictures of glyphs.
   virtual Bytes memory() const { return 0; }
-  // Warnings about a source that could be opened, as errors with code and fix but without the source's name.
+  // Returns warnings about a source that could be opened, with code and help but without the source's name.
   virtual std::vector<Error> warnings() const { return {}; }
 
   int find_field(std::string_view name) const;  // -1: no such field
