@@ -18,20 +18,20 @@
 
 namespace xrun::runtime {
 
-// The memory that decoding takes.
+// The memory that decoding pictures takes.
 struct Decoding {
   Bytes bytes = 0;      // memory of a worker and its decoder; 0: nothing is decoded
-  std::string picture;  // the picture that needs it: "a/1.png of 8192 x 8192"
+  std::string picture;  // the picture that needs most of it: "a/1.png of 8192 x 8192"
 };
 
 // The samples of a source as rows of a graph's inputs. Immutable once opened; any number of threads may call `fill`,
 // each with its own scratch memory.
 class SampleRows {
  public:
-  // Opens `source` of `data` and compiles a transform for each input of `graph` that data fills: by a binding, or by
-  // the field of its own name. Inputs with a dot in their names are made by the program, not by data. Errors: those of
-  // open_reader and Transform::compile; XG0402 more classes than the head has; XG0414 an input that nothing fills;
-  // XG0413 no such source.
+  // Opens `source` of `data` and compiles a transform for each input of `graph` that is filled from data: by a binding,
+  // or from the field with the input's name. Inputs with a dot in their names are made by the program, not from data.
+  // Errors: those of open_reader and Transform::compile; XG0402 the source has more classes than the head; XG0414 an
+  // input has no binding and no field; XG0413 there is no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr);
   // Opens a source for predictions, which need only the inputs `needed`. All other inputs, such as labels, are filled

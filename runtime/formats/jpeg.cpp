@@ -74,8 +74,8 @@ bool read_header(jpeg_decompress_struct& info, JpegState& state, std::span<const
   return setjmp(state.leave) == 0 && begin_jpeg(info, state, file);
 }
 
-// Chooses what libjpeg decodes to: grey for grey files, CMYK for files of inks, RGB for all others. RGB is used even if
-// grey is the target, since the stored Y can differ from the grey of the decoded colours, which are clamped.
+// Chooses the layout that libjpeg decodes to: grey for grey files, CMYK for CMYK and YCCK files, else RGB. RGB is used
+// even if grey is the target, since the stored Y can differ from the grey of the decoded, clamped colours.
 PixelLayout choose_layout(jpeg_decompress_struct& info) {
   if (info.jpeg_color_space == JCS_GRAYSCALE) {
     info.out_color_space = JCS_GRAYSCALE;

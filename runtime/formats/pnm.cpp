@@ -76,7 +76,7 @@ Result<PictureHeader> read_pnm_header(std::span<const std::byte> file) {
 Result<PictureHeader> decode_pnm(std::span<const std::byte> file, const PixelTarget& target,
                                  std::vector<uint8_t>& out) {
   XRUN_ASSIGN(const Pnm pnm, parse(file));
-  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes per value; in text at least one digit
+  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes of a value; in text at least one digit
   const auto row_values = static_cast<size_t>(pnm.row_values());
   if (pnm.pixels > file.size() || row_values * static_cast<size_t>(pnm.height) * width > file.size() - pnm.pixels) {
     return broken_pnm("cut short");

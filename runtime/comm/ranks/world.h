@@ -92,7 +92,7 @@ class World final : public Peers, private ChannelEnd {
   std::condition_variable changed_;
   std::vector<Message> outgoing_;                                // messages to all other ranks
   std::map<int64_t, std::map<int, Result<std::string>>> texts_;  // keys: round, rank
-  std::map<int, Error> gone_;                                    // ranks that make no further calls
+  std::map<int, Error> gone_;                                    // ranks that make no more calls, and their errors
   std::optional<Error> lost_;
   bool waiting_ = false;
 

@@ -30,9 +30,9 @@ namespace {
 constexpr Bytes kLargestArchive = 16 * kGiB;  // limit for the total size of pictures from archives
 
 struct PictureFile {
-  size_t root = 0;    // index of the path that contains the picture
-  std::string name;   // reason why the archive entry is broken; empty: it is not broken
-  std::string why;    // reason why the archive entry is broken; empty: it is not
+  size_t root = 0;    // index of the given path that contains the picture
+  std::string name;   // path below the root
+  std::string why;    // reason why the archive entry is broken; empty: it is not broken
   size_t offset = 0;  // offset of the content in the bytes from archives
   size_t bytes = 0;   // length of that content; for open_header, length of the entry's start, or 0 if it was not read
   int64_t label = 0;

@@ -16,7 +16,7 @@ class Glob {
   static Result<Glob> parse(std::string_view pattern);
 
   bool matches(std::string_view name) const;
-  const std::vector<std::string>& alternatives() const { return alternatives_; }  // with braces expanded
+  const std::vector<std::string>& alternatives() const { return alternatives_; }  // pattern with all braces expanded
 
  private:
   std::vector<std::string> alternatives_;

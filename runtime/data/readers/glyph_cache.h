@@ -14,8 +14,8 @@ struct DrawnFace {
   std::vector<uint8_t> pixels;
 };
 
-// The path of a face's pictures in the cache. The name holds a digest of everything that the pictures depend on,
-// including the font file's path, size and time. Empty if there is no cache directory or no such font file.
+// Returns the path of a face's pictures in the cache. The file name contains a digest of everything that the pictures
+// depend on, including the font file's path, size and time. Empty: there is no cache directory or no such file.
 std::string glyph_cache_path(const std::string& font_path, const std::string& settings);
 
 // Reads a drawn face. Returns nullopt if there is no such file, or if its bytes differ from those that were

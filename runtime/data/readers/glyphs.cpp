@@ -27,7 +27,7 @@ constexpr double kEmAbove = 0.88;  // top of the em box, above the baseline
 constexpr double kEmBelow = 0.12;
 // Characters per task: opening a face takes milliseconds, drawing this many about 60.
 constexpr size_t kRunLength = 2048;
-// The version of the drawing. It must grow when characters are drawn differently, so that older caches are not used.
+// The version of the drawing code. Increase it if characters are drawn differently, so that old caches are not used.
 constexpr int kDrawVersion = 1;
 
 struct GlyphSpec {

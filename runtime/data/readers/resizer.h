@@ -9,7 +9,7 @@
 
 namespace xrun::runtime {
 
-// Resizes with a triangle filter, widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
+// Resizes by a triangle filter, widened if the picture shrinks (antialiased bilinear); pixel centres are at 0.5.
 class Resizer {
  public:
   // Resizes `from` to the size of `to`. Keeps the filter weights of the last pair of sizes, and one row of memory. The

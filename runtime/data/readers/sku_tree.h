@@ -33,8 +33,8 @@ class SkuTree {
   // The number of articles in a group and of groups in a department; the last group and department may have fewer.
   int64_t branches() const { return branches_; }
 
-  // The class whose prototype the sample is drawn from. The interval of all frequencies is cut into n equal parts for n
-  // samples, and sample i lies at a random place in part i. So any number of samples has the frequencies of the tree.
+  // The class whose prototype a sample is made from. The interval of all frequencies is cut into one part for each
+  // sample, and sample i is at a random place in part i. So any number of samples has the frequencies of the tree.
   int64_t class_of(int64_t sample) const;
   // The label that the reader returns: class_of, except that a conflict returns another article of the same group.
   int64_t label_of(int64_t sample) const;

@@ -34,7 +34,7 @@ CompressRunner::CompressRunner(const Module& module, const planner::Program& pro
                                ops::Isa isa, const ops::OptimizerForm& form)
     : module_(module), program_(program), binder_(binder), isa_(isa), form_(form) {}
 
-// Binds a kCompress instruction. In its list of operands, those of a weight follow the gradient of that weight.
+// Binds a kCompress instruction. In its list of operands, the operands of a weight follow the weight's gradient.
 BoundCompress CompressRunner::bind(const planner::Instruction& instruction) const {
   const Graph& graph = module_.graph;
   const int64_t largest = largest_of(graph, instruction);

@@ -13,7 +13,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The largest number of ordinary size. Larger ones come from updates that diverge, or from data that was not scaled.
+// The largest number of ordinary size. Larger numbers come from updates that diverge, or from unscaled data.
 constexpr double kOrdinary = 1e6;
 
 struct Range {
@@ -34,7 +34,7 @@ float bf16_at(const uint16_t* bits, int64_t i) {
   return value;
 }
 
-// The range of values in a tensor; nullopt if its elements are not real numbers.
+// Returns the range of values in a tensor; nullopt if its elements are not real numbers.
 std::optional<Range> range_of(const TensorType& type, const void* data, int64_t count) {
   Range range;
   if (type.dtype != DType::kF32 && type.dtype != DType::kBF16) {
@@ -90,7 +90,7 @@ std::string advice_about_gradient(const TrainSpec& train, int64_t step) {
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
                          int64_t step) {
   const Graph& graph = module.graph;
-  ParamId first;  // a parameter of a head, else the last one of the model
+  ParamId first;  // a parameter of a head, or if there is no head the last parameter
   for (const planner::Instruction& instruction : program.instructions) {
     for (const planner::Operand& operand : instruction.operands) {
       if (operand.role != planner::Role::kNorms || !operand.param.valid()) {
