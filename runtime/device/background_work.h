@@ -26,9 +26,9 @@ class BackgroundWork {
   bool done() const { return done_; }
   // Gives the work's threads normal priority from now on. Threads: any.
   void hurry();
-  // Returns true when the work is done, or false once `stop` is set. From then on its threads have normal priority.
+  // Returns true when the work is done, or false once `stop` is set. Its threads have normal priority from then on.
   bool wait(const std::atomic<bool>* stop = nullptr);
-  // Like `wait`, but returns false once `ends()` is true.
+  // Like `wait`, but returns false once `ends` returns true.
   bool wait_unless(const std::function<bool()>& ends);
 
  private:

@@ -110,7 +110,7 @@ class Parser {
   void read_header(CsvRows& rows) {
     names_.clear();
     bool numbers = true;
-    bool counts = true;  // true for 0, 1, 2, ... or 1, 2, 3, ..., the names that programs give to columns without names
+    bool counts = true;  // true: the header is 0, 1, 2, ... or 1, 2, 3, ..., which programs use for unnamed columns
     while (const auto cell = rows.next_cell()) {
       const CsvCell meaning = classify_cell(*cell);
       numbers = numbers && meaning.kind == CsvCell::kNumber;

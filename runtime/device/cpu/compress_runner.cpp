@@ -71,8 +71,8 @@ BoundCompress CompressRunner::bind(const planner::Instruction& instruction) cons
   return compress;
 }
 
-// The factor by which clipping scales the gradient. A sender clips each tensor separately, to the limit divided by
-// sqrt(senders), since the norm of a sum of independent gradients grows with the square root of their number.
+// Returns the factor by which clipping scales the gradient. A sender clips each tensor separately, to the limit divided
+// by sqrt(senders): the norm of a sum of independent gradients grows with the square root of their number.
 Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepContext& step,
                                           ops::Workers& workers) const {
   const ClipSpec& clip = module_.train.clip;

@@ -117,7 +117,7 @@ class ArenaDevice final : public CpuDevice {
     }
     try {
       arena_.enqueue([this] { run_tasks(); });
-    } catch (...) {  // removes the queued tasks: a task whose caller gets an exception must not run later
+    } catch (...) {  // removes the queued tasks: no task may run after its caller got an exception
       for (auto taken = streams_.next(std::nullopt); taken;) {
         taken = streams_.next(taken);
       }

@@ -38,7 +38,7 @@ struct BoundHead {
   ops::HeadWeights weights;
   std::byte* stats = nullptr;      // statistics of this shard
   std::byte* logits = nullptr;     // logits that this shard keeps for its backward pass
-  std::byte* selection = nullptr;  // active classes of this shard; when folding, of a shard on the same device
+  std::byte* selection = nullptr;  // active classes of this shard; for combining, of any shard on the device
   ops::RowMass* mass = nullptr;
   const int32_t* lists = nullptr;  // lists of nearest classes
   std::byte* gradient = nullptr;   // gradient of this shard

@@ -124,9 +124,9 @@ Error nonfinite_gradient(const Module& module, const planner::Program& program, 
   return error;
 }
 
-// Finds the first operator whose result is not finite: runs the block once more, which is possible because a forward
-// pass writes only its own results, and checks the result of every node. The ranges of inputs are determined before the
-// operator runs, since it may overwrite them. Weights are skipped, since kernels may keep them in another form.
+// Finds the first operator whose result is not finite: runs the row block again, which is possible because a forward
+// pass writes only its own results, and checks every node's result. The ranges of inputs are determined before the
+// operator runs, since it may overwrite them. Weights are skipped, since kernels may store them in another form.
 Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
   const int64_t first_row = block.index * program_.norm_rows;
   const int64_t last_row = first_row + program_.norm_rows - 1;

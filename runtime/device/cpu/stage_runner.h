@@ -54,7 +54,7 @@ struct BoundPass {
   std::vector<ValueId> watched_values;       // ids of `watched`
   std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass must zero, since it is the first to use them
   BoundOperand scratch;                      // scratch of the kernels
-  std::vector<BlockRange> runs;              // what a worker takes at a time: a block, or backward a partial's blocks
+  std::vector<BlockRange> runs;              // blocks that a worker takes at a time: one, or backward a partial's
   int64_t first_block = 0;                   // index of the first row block in the global batch
   int64_t blocks = 0;
   int device = 0;
@@ -72,8 +72,8 @@ class StageRunner {
   // Runs a pass. The workers take the blocks of a forward pass one by one. In a backward pass a worker takes all blocks
   // of a gradient partial, in ascending order. If there are fewer such units than workers, the nodes are run one after
   // the other, divided into parts (docs/internals/determinism.md, "Parts of a row block"). Checks that all values that
-  // leave a forward pass are finite. Errors: those of kernels; kNonFinite, which names the first operator whose result
-  // is not finite and the rows of the batch.
+  // leave a forward pass are finite. Errors: those of kernels; kNonFinite, with the first operator whose result is not
+  // finite and the rows of the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:

@@ -1,4 +1,4 @@
-// The settings of `train` that apply to one tensor.
+// The settings of `train` that apply to the update of one tensor.
 #pragma once
 
 #include <limits>
@@ -16,11 +16,11 @@ struct TensorUpdate {
   double grad_limit = std::numeric_limits<double>::infinity();  // `clip = value`
 };
 
-// Finds the settings of a tensor. Each setting comes from the entry of `groups` with the longest path that matches the
-// tensor and sets it.
+// Finds the settings of a tensor. Each setting comes from that entry of `groups` which sets it and whose path is the
+// longest that matches the tensor.
 TensorUpdate rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
 
-// Computes the scalars for the update of one tensor in one step.
+// Computes the scalars with which one tensor is updated in one step.
 ops::UpdateScalars scalars_of(const TensorUpdate& rule, const ops::OptimizerForm& form, double rate, int64_t step,
                               double grad_scale);
 

@@ -1,5 +1,5 @@
-// Measures the recall of retrieval over all samples of a source (ops/losses/recall_op.cpp): how often a sample has
-// another one of its class among its nearest neighbours.
+// Measures the recall of retrieval over all samples of a source (ops/losses/recall_op.cpp): the share of samples that
+// have another sample of their class among their nearest neighbours.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace xrun::runtime {
 
-// Stores the features and the label of each sample: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
+// Stores the features and the label of each sample: rows · (dim + 1) numbers of 4 bytes. Threads: one makes all calls.
 class Recall {
  public:
   // `dim`: dimensions of the features; `neighbours`: k.

@@ -1,4 +1,4 @@
-// Computes the measures of one source during an evaluation: means over its labels, and the recall over all its samples.
+// Computes the measures of one source during an evaluation: means over labels, and the recall over all samples.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace xrun::runtime {
 
 class SourceMeasures {
  public:
-  // Takes the measures of `all` that belong to `source`. The session and the source outlive the object.
+  // Selects those of the measures `all` that belong to `source`. The session and the source outlive the object.
   SourceMeasures(Session& session, const RowSource& source, const std::vector<Measure>& all);
 
-  // Adds the first `count` rows of the batch that the session has computed, except broken ones and those without a
+  // Adds the first `count` rows of the batch that the session has just computed, except broken rows and rows without a
   // label. Errors: those of reading.
   Status add(int64_t count);
   // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
@@ -26,7 +26,7 @@ class SourceMeasures {
  private:
   struct One {
     Measure measure;
-    std::string label;  // the partial label that it compares with; empty: not a partial label
+    std::string label;  // partial label that the measure compares with; empty: it is not a partial label
     MeanOfRows mean;
     Recall recall;  // for recall_at only
   };
