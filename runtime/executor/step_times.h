@@ -41,7 +41,7 @@ class TimeTable {
   };
   struct Lists {
     std::vector<int32_t> compute;
-    std::vector<int32_t> comm;  // times at which members of the device's groups move data
+    std::vector<int32_t> comm;  // exchanges of all members of the device's groups
   };
   DeviceRange own_;
   std::vector<Lists> lists_;  // index: device
