@@ -9,8 +9,8 @@
 
 namespace xrun::runtime {
 
-// The time between two saves that minimises the cost of saving plus that of repeating steps lost by failures. `save`:
-// the duration of one save. Source: Daly, A higher order estimate of the optimum checkpoint interval, 2006.
+// Returns the time between two saves that minimises the cost of saving plus that of repeating lost steps. `save`: the
+// duration of one save. Source: Daly, A higher order estimate of the optimum checkpoint interval, 2006.
 Seconds best_interval(Seconds save, Seconds mtbf);
 
 // Decides after which steps to save, so that all ranks save after the same step although their clocks differ. All ranks

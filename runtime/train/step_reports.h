@@ -89,7 +89,7 @@ class StepReports {
   StepProfile profile_;  // profile of the steps for `--profile`
   bool told_profile_ = false;
   ProfileEvent profiled_;           // sums over the profiled steps
-  std::optional<StepWatch> watch_;  // compares the first steps with the prediction
+  std::optional<StepWatch> watch_;  // watches steps of the first batch size
   MassWatch mass_watch_;
   StragglerWatch stragglers_;
 };

@@ -100,8 +100,8 @@ class RowSource {
   virtual int64_t samples() const = 0;
   // The name of a sample, such as "pictures/a/2.png"; empty if samples have no names.
   virtual std::string sample_name(int64_t) const { return {}; }
-  // The class that the source gives the sample for an input of the graph; nullopt if it gives the input no classes.
-  // Errors: those of reading.
+  // The class of a sample according to the source, for an input of the graph; nullopt if the source has no classes for
+  // the input. Errors: those of reading.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
   // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... in the background. REQUIRES: no

@@ -30,7 +30,7 @@ struct SessionOptions {
   bool sequential = false;  // reference mode: runs one instruction after the other on the calling thread
   // Checks each planned buffer at its first and last access (runtime/executor/arena_check.h); for tests.
   bool check_memory = false;
-  // In a run of several processes: the rank of this one, and the function that makes its communicator. Without the
+  // In a run of several processes: the rank of this process, and a function that makes its communicator. Without the
   // function this process has all devices of the program.
   int rank = 0;
   std::function<std::unique_ptr<Communicator>(std::span<const Exchange> exchanges)> communicator;

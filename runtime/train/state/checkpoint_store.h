@@ -31,7 +31,7 @@ struct Record {
   std::vector<BestStep> best;
 };
 
-// The tensors at and below a path that are initialised from the seed although the run starts from a checkpoint.
+// The tensors at and below a path that a run which starts from a checkpoint nevertheless initialises from the seed.
 struct FreshPart {
   std::string path;
   bool head = false;

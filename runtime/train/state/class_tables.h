@@ -14,7 +14,7 @@ namespace xrun::runtime {
 
 // The classes of one input of the graph.
 struct ClassTable {
-  std::string input;               // "label"; empty: the label of the first head (checkpoints of formats 1 to 4)
+  std::string input;               // empty: the label of the first head (checkpoints of formats 1 to 4)
   bool named = false;              // whether classes have names; if not, their numbers are their names
   std::vector<std::string> names;  // names of the classes, valid UTF-8, class 0 first
 
@@ -26,8 +26,8 @@ struct ClassTable {
 using ClassTables = std::vector<ClassTable>;
 
 const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: not found
-// Finds the table of an input of `own` in `tables`, where the input may have had another name: if exactly one input of
-// `own` has no table there, and exactly one table has no input in `own`, they belong together. Null: not found.
+// Returns the table of an input of `own`, which may have another name in `tables`: if exactly one input of `own` has no
+// table, and exactly one table has no input in `own`, they belong together. Null: not found.
 const ClassTable* table_for(const ClassTables& tables, const ClassTables& own, std::string_view input);
 // Returns the names of the classes of an input; empty if they are numbers or unknown.
 const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input);

@@ -60,7 +60,7 @@ void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, 
   }
 }
 
-// Describes the tensor whose rows are in a buffer, without its pieces. Nullopt if each step computes the buffer anew.
+// Describes the tensor whose rows are in a buffer, without its pieces. Nullopt if every step computes the buffer anew.
 std::optional<StateTensor> tensor_of(const Module& module, const planner::Program& program, const Buffer& buffer,
                                      const OptimizerStates& states) {
   const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
