@@ -72,7 +72,7 @@ class DirectoryStore final : public CheckpointStore {
     int64_t step = 0;
     int64_t samples = 0;
     std::string path;
-    std::optional<PendingDirectory> directory;  // rank 0 only
+    std::optional<PendingDirectory> directory;  // directory that is being written; rank 0 only
     std::vector<Record> records;                // the best steps by each metric, as known when this save began
     std::vector<int64_t> needed;                // steps that second copies still needed when the save began
     RankFiles files;

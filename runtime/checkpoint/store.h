@@ -47,12 +47,12 @@ struct CheckpointOptions {
   std::map<std::string, std::string> libraries;
   ModelText model;                // stored in every checkpoint
   std::vector<Moved> moved;       // tensors that had other names in earlier checkpoints
-  Bytes range_bytes = 64 * kMiB;  // size of a head file
+  Bytes range_bytes = 64 * kMiB;  // approximate size of a head file
   // For background saves: the number of threads that may write at once, and the size of the memory for copies of values
   // that steps change before they are written.
   int writers = 1;
   Bytes staging = 0;
-  Io* io = &system_io();  // for saving; outlives the store
+  Io* io = &system_io();  // file operations of saves; outlives the store
   // `copy`: the absolute path of a directory for second copies, on a disk of each host; empty: no copies. `rank_hosts`:
   // the host of each rank, counted from 0; empty: one host.
   std::string copy = {};

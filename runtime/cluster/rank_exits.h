@@ -13,7 +13,7 @@ namespace xrun::cli {
 struct RankReports {
   int begun = 0;           // number of ranks that have begun
   bool launched = false;   // whether the launcher of MPICH has started more than one rank
-  std::vector<int> exits;  // exit codes of the ranks that have ended; a killed rank reports none
+  std::vector<int> exits;  // exit codes of ranks that have ended; killed ranks report no exit code
 };
 
 // A file to which the ranks of this machine append their reports; its path is in an environment variable. The

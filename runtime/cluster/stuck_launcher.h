@@ -43,7 +43,7 @@ class StuckLauncher {
 
   pid_t command_;
   Seconds patience_;
-  pid_t launcher_ = 0;               // the launcher of the ranks
+  pid_t launcher_ = 0;               // process number of the launcher of the ranks
   std::map<pid_t, pid_t> children_;  // children through which launchers and daemons started ranks, and their parents
   Seconds had_rank_ = 0;             // time at which a process of `children_` was last seen
   bool had_ranks_ = false;

@@ -102,7 +102,7 @@ class SampleRows {
     std::string name;
     size_t index = 0;  // position in Graph::inputs
     int field = 0;
-    bool is_label = false;  // one class per sample, i32
+    bool is_label = false;  // one i32 class per sample
     bool needed = true;     // false: the input becomes zeros
     LabelPlaces places;
     Transform transform;

@@ -39,8 +39,8 @@ struct BackendOptions {
 // The values that change from step to step.
 struct StepContext {
   uint64_t seed = 0;
-  int64_t step = 0;                      // counted from 0
-  double rate = 0;                       // the learning rate
+  int64_t step = 0;                      // number of the step, counted from 0
+  double rate = 0;                       // learning rate of the step
   double density = 1;                    // density of compressed gradients (graph/layouts/compression.h)
   const ops::IdleSteps* idle = nullptr;  // for class rows that catch up; null: no rows catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)

@@ -72,7 +72,7 @@ class Device {
 class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
-  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // ascending indices without gaps
+  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // in order of index, without gaps
   // Makes a program ready to run on these devices. All arguments outlive the backend. Errors: kWorld, kContent (a plan
   // for other kernels, an operator without a kernel).
   virtual Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,

@@ -11,7 +11,7 @@ namespace xrun::runtime {
 
 struct Gpu {
   std::string name;        // "NVIDIA H100 80GB HBM3"
-  Bytes memory = 0;        // total memory
+  Bytes memory = 0;        // total memory of the GPU
   std::string capability;  // compute capability: "9.0"
   bool operator==(const Gpu&) const = default;
 };

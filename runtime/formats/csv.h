@@ -29,7 +29,7 @@ struct CsvOptions {
 };
 
 struct CsvColumn {
-  std::string name;  // empty without a header
+  std::string name;  // name of the column in the header; empty without a header
   // The distinct texts of a column of texts: in order of first appearance if CsvOptions::texts lists the column, else
   // in byte order.
   std::vector<std::string> texts;

@@ -45,7 +45,7 @@ class CsvRows {
   std::string_view text_;
   char delimiter_;
   size_t at_ = 0;
-  int64_t next_line_ = 1;  // line number at `at_`
+  int64_t next_line_ = 1;  // number of the line that contains `at_`
   int64_t line_ = 0;
   bool in_row_ = false;  // whether the current row has more cells
   const char* fault_ = nullptr;

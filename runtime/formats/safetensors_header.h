@@ -26,7 +26,7 @@ struct SafeTensor {
 struct SafeHeader {
   std::vector<SafeTensor> tensors;  // in the order of their data
   std::map<std::string, std::string> metadata;
-  Bytes header_bytes = 0;  // length word and JSON: where the data begin
+  Bytes header_bytes = 0;  // bytes of length word and JSON, after which the data begins
   Bytes data_bytes = 0;
 
   const SafeTensor* find(std::string_view name) const;

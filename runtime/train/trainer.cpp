@@ -126,7 +126,7 @@ Status TrainingRun::run_steps() {
     whole_ = true;
     interrupted_ = !last && session_->stops();
     if (interrupted_ && !told_to_stop()) {
-      request_.events.on(InterruptEvent{});  // another rank was interrupted
+      request_.events.on(InterruptEvent{});  // this rank stops because another rank was interrupted
     }
     XRUN_TRY(reports_.tell(done_));
     XRUN_TRY(look_after_saves(last || interrupted_));

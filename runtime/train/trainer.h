@@ -32,7 +32,7 @@ struct SmallerStep {
 };
 
 struct TrainRequest {
-  const Module& module;  // prepared for training
+  const Module& module;  // the model, prepared for training
   const planner::Program& training;
   RunSpec run = {};
   // For evaluation during the run; null: no evaluation. The inference program belongs to a module of its own, prepared
@@ -55,7 +55,7 @@ struct TrainRequest {
   bool resume = true;                       // whether to resume from `checkpoints` if it has a checkpoint
   std::string leave_out;                    // value of EndEvent::leave_out
   int64_t profile = -1;                     // number of warm-up steps before a ProfileEvent is reported; -1: no profile
-  int64_t steps = -1;                       // stop once the run has done this many steps; -1: the whole run
+  int64_t steps = -1;                       // stop once the run has done this number of steps; -1: do all steps
   const std::atomic<bool>* stop = nullptr;  // once set: finish the step, save, and end with exit status 75
 };
 

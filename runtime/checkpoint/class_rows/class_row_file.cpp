@@ -1,5 +1,5 @@
-// A bit for each row says whether the row is in the log, so that a row is logged only before its first change after a
-// checkpoint. class_row_restore.cpp restores the rows.
+// For each row a bit records whether the row is in the log, so that a row is logged only before its first change after
+// a checkpoint. class_row_restore.cpp restores the rows.
 #include "runtime/checkpoint/class_rows/class_row_file.h"
 
 #include <algorithm>

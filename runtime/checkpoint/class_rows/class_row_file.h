@@ -127,7 +127,7 @@ class ClassRowFile final : public MappedRows {
   bool has_locks_ = true;  // whether the file system has locks
   ClassRowHeader header_;
   std::vector<Range> ranges_;
-  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // serialises log_old
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // one call of log_old at a time
   std::optional<UndoLog> log_;    // log of the checkpoint that is restored after a kill
   std::optional<UndoLog> next_;   // log of the prepared checkpoint
   std::vector<uint64_t> logged_;  // a bit for each row: the row is in the log

@@ -18,7 +18,7 @@
 namespace xrun::runtime {
 
 struct UndoRecord {
-  std::span<const int32_t> rows;  // ascending
+  std::span<const int32_t> rows;  // numbers of the rows, ascending
   const std::byte* bytes;         // for each section, the bytes of these rows
 };
 

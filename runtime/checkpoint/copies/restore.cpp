@@ -75,8 +75,8 @@ std::string text_of(const Numbers& numbers) {
   return text;
 }
 
-// The newest step that all hosts with copies have; if there is none, the newest step of any host. Nullopt: there are no
-// copies.
+// Returns the newest step that all hosts with copies have; if there is no such step, the newest step of any host.
+// Nullopt: there are no copies.
 std::optional<int64_t> newest_copied(const std::vector<std::string>& texts) {
   std::map<int64_t, int> hosts_with;  // key: step
   int hosts = 0;

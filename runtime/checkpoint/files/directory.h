@@ -59,7 +59,7 @@ class PendingDirectory {
   Io& io_;
   std::string parent_;
   std::string name_;
-  std::string path_;  // empty once published
+  std::string path_;  // empty once the step is published
 };
 
 // Exchanges the names of two directories, atomically if the file system supports that. Returns 0, or the error number

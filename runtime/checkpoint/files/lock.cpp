@@ -56,8 +56,8 @@ Status create_directories(const std::string& directory, Io& io) {
 
 struct Holder {
   std::string host;
-  std::optional<Owner> owner;  // nullopt: not locked
-  bool foreign = false;        // the file has another format
+  std::optional<Owner> owner;  // process in the file; nullopt: the lock is free
+  bool foreign = false;        // whether the file comes from another program
 };
 
 // Whether the text is an incomplete line, as a power failure may leave it.

@@ -18,7 +18,7 @@ constexpr Bytes kMostManifestBytes = 64 * kMiB;  // enough for half a million fi
 struct ManifestFile {
   std::string name;
   Bytes bytes = 0;
-  std::string xxh3;  // XXH3-128, 32 hex digits
+  std::string xxh3;  // digest of the file: XXH3-128, 32 hex digits
 };
 
 // Class rows of a head that are kept in a file next to the step directories (class_row_file.h).
@@ -57,7 +57,7 @@ struct Manifest {
   bool deterministic = false;
   std::vector<ManifestClasses> classes;  // in formats 1 to 4 always one entry
   std::vector<std::string> class_names;  // format 1 only
-  std::vector<HistoryEntry> history;     // oldest first
+  std::vector<HistoryEntry> history;     // earlier settings of the run, oldest first
   std::vector<Record> records;           // the best evaluations by each metric
   std::vector<ManifestFile> files;
   std::vector<ManifestRows> rows;

@@ -27,7 +27,7 @@
 namespace xrun::runtime {
 
 struct CheckpointInfo {
-  std::string path;  // the step directory
+  std::string path;  // path of the step directory
   Manifest manifest;
   Bytes bytes = 0;
 };

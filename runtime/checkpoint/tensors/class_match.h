@@ -46,7 +46,7 @@ struct RowMap {
 // A part of the model with a row for each class: a head, the layer of dense logits, or a table of embeddings.
 struct ClassPart {
   std::string path;
-  std::vector<std::string> params;  // names of its parameters
+  std::vector<std::string> params;  // names of the part's parameters
   bool head = false;
   RowMap map;
   int64_t classes = 0;  // number of classes of the run

@@ -191,7 +191,7 @@ Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTens
     }
     if (state.lies_in_file(tensor) &&
         std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
-      continue;  // mapped from the checkpoint's file
+      continue;  // the rows are mapped from the checkpoint's file
     }
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
                                tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;

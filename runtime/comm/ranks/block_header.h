@@ -30,8 +30,8 @@ struct BlockHeader {
   };
   int32_t kind = kBlock;
   int32_t group = 0;
-  int32_t from = 0;  // the sending device
-  int32_t to = 0;    // the receiving device
+  int32_t from = 0;  // index of the sending device
+  int32_t to = 0;    // index of the receiving device
 };
 // The offset of the content in a message.
 inline constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);

@@ -129,7 +129,7 @@ class Network {
   bool failed_ = false;
   std::chrono::steady_clock::time_point last_moved_;  // time of the last progress of a message, or start of a wait
 
-  std::mutex ends_mutex_;  // held while ends are called
+  std::mutex ends_mutex_;  // held while channel ends are called
   std::map<int, ChannelEnd*> ends_;
   std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages for channels that are not open yet
   std::optional<Error> error_;                                // the first error that was reported to ends
@@ -139,7 +139,7 @@ class Network {
   std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::vector<std::string> wake_ups_;  // index: rank
-  std::optional<Error> loss_;          // the error given to `lose`
+  std::optional<Error> loss_;          // the error that was passed to `lose`
   bool stopping_ = false;
   bool started_ = false;
   std::string start_error_;

@@ -15,7 +15,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int kRounds = 8;  // number of messages without content
+constexpr int kRounds = 8;  // number of rounds with messages of one byte, for the latency
 // The duration of the last round, which determines the rate. It is far above the latency, and longer than the bursts
 // that switches and queues absorb; results of shorter rounds differ by a tenth.
 constexpr Seconds kLongEnough = 0.5;

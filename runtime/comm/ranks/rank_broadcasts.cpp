@@ -33,7 +33,7 @@ void RankBroadcasts::on_message(Message message) {
   move_arrived(arriving);
 }
 
-// All ranks know the sizes, so nothing is sent for an empty broadcast.
+// Begins a broadcast. An empty one ends at once without messages, since every rank has the size.
 void RankBroadcasts::begin(const Broadcast& broadcast, const std::optional<Error>& error) {
   const bool own = broadcast.root == world_.rank();
   if (error || broadcast.bytes.empty() || (own && world_.count() == 1)) {

@@ -35,7 +35,7 @@ struct DividedExchange {
   std::vector<Stream> receives;     // one stream for each sending device
   std::vector<int> feeders;         // other members of this rank that receive blocks for this one in their streams
   size_t brought = 0;               // number of these other members' streams
-  Stream& stream_from(int device);  // searches `receives`
+  Stream& stream_from(int device);  // the stream in `receives` from a device
   // Whether `stream`, one of `sends`, is ahead: it has transferred over `lead` bytes more than another stream of this
   // exchange, sent to or received from another host, that has not ended. Streams that are ahead pause. So all links
   // between hosts stay busy until the exchange ends, and no host has to store much data that arrive early. There is no
@@ -44,9 +44,9 @@ struct DividedExchange {
 };
 
 struct RankPlaces {
-  int rank = 0;                        // the own rank
-  std::function<int(int)> rank_of;     // the rank of a device
-  std::function<bool(int)> is_remote;  // whether a rank is on another host
+  int rank = 0;                        // number of this rank
+  std::function<int(int)> rank_of;     // returns the rank of a device
+  std::function<bool(int)> is_remote;  // returns whether a rank is on another host
 };
 
 // Divides all exchanges of this rank. The result has an entry for each exchange, in the order of `exchanges`.

@@ -23,8 +23,8 @@ class WakeUp {
   void send() const;
   // Sends the wake-up of another process. Returns whether such a wake-up exists.
   bool send(const std::string& name) const;
-  // Waits until the wake-up arrives, at most for `most`; returns at once if it has arrived since the last call. Returns
-  // whether it has arrived.
+  // Waits until a wake-up arrives, for at most `most`; returns at once if one has arrived since the last call. Returns
+  // whether a wake-up has arrived.
   bool wait(std::chrono::microseconds most) const;
 
  private:

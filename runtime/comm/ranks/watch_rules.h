@@ -39,7 +39,7 @@ struct LostRank {
 };
 
 struct WatchLimits {
-  Seconds silence = 2.5;  // longest silence of a rank
+  Seconds silence = 2.5;  // longest time that a rank may be silent
   Seconds period = 0.25;  // time between two heartbeats
 };
 
@@ -69,7 +69,7 @@ class WatchRules {
     enum Kind : int32_t { kAlive = 1, kEnds, kDead, kSilent, kCutOff, kHangs };
     int32_t kind = kAlive;
     int32_t rank = 0;  // the lost rank; unused with kAlive and kEnds
-    WorkReport work;   // for kAlive and kHangs
+    WorkReport work;   // work of the sender or of the lost rank; for kAlive and kHangs
   };
   struct Connection {
     Socket socket;

@@ -83,14 +83,14 @@ class World final : public Peers, private ChannelEnd {
   std::vector<std::optional<PeerMemory>> memories_;  // index: rank; written in `join`
   std::vector<bool> readers_;                        // index: rank; whether the rank can read the memory of this one
   std::atomic<Bytes> sent_to_hosts_{0};
-  int64_t round_ = 0;            // number of the next call
+  int64_t round_ = 0;            // round of the next call
   std::optional<Error> failed_;  // the error of the last failed call
   int failed_rank_ = -1;         // the rank that the error came from
   bool left_ = false;
 
   mutable std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
-  std::vector<Message> outgoing_;                                // messages to all other ranks
+  std::vector<Message> outgoing_;                                // messages that wait to be sent to all other ranks
   std::map<int64_t, std::map<int, Result<std::string>>> texts_;  // keys: round, rank
   std::map<int, Error> gone_;                                    // ranks that make no more calls, and their errors
   std::optional<Error> lost_;

@@ -63,7 +63,7 @@ struct AugmentStep {
   int64_t size = 0;
   int64_t extra = 0;
   std::vector<std::string> names;  // names of the columns that the stage reads, if the columns have names
-  std::vector<double> values;      // arguments of `ignore`
+  std::vector<double> values;      // ignored numbers, for `ignore`
   bool missing = false;            // missing values are kept for a later stage `ignore`
 };
 

@@ -15,7 +15,7 @@ namespace xrun::runtime {
 
 class BadSamples {
  public:
-  // `max_bad`: the share of `samples` that may be broken; `on_bad` is called by `tell`.
+  // `max_bad`: the share of `samples` that may be broken; `tell` calls `on_bad` with a message for each broken sample.
   BadSamples(int64_t samples, double max_bad, std::function<void(const std::string&)> on_bad)
       : samples_(samples), limit_(max_bad * static_cast<double>(samples)), on_bad_(std::move(on_bad)) {}
 

@@ -30,7 +30,7 @@ class SampleSequence {
   // at least one sample can be drawn.
   SampleSequence(SampleOrder order, int64_t samples, uint64_t seed, std::span<const int32_t> classes = {});
 
-  SamplePlace at(int64_t position) const;  // position in the run
+  SamplePlace at(int64_t position) const;  // `position`: position in the run
   // Returns the sample that replaces a broken one after `attempt` + 1 broken samples. In a balanced order it has the
   // same class as the broken sample, and after many attempts any class.
   int64_t substitute(const SamplePlace& place, uint64_t attempt) const;

@@ -9,7 +9,7 @@
 
 namespace xrun::runtime {
 
-inline constexpr Bytes kLargestPicture = 256 * kMiB;  // size of the encoded file
+inline constexpr Bytes kLargestPicture = 256 * kMiB;  // limit for the size of the encoded file
 inline constexpr Bytes kPictureStart = kMiB;          // size of the start of a file that is read for its header
 
 // Reads the file, or only its start, into `out` as u8 [bytes]. Errors, without the file's name: XG0412 it is missing,

@@ -74,7 +74,7 @@ class OpenFace {
     const auto size = static_cast<double>(spec.size) * 64;
     const auto em = static_cast<double>(spec.em) * 64;
     const double left = (size - static_cast<double>(slot->advance.x)) / 2;
-    const double baseline = (size - em) / 2 + kEmBelow * em;  // from the bottom edge
+    const double baseline = (size - em) / 2 + kEmBelow * em;  // distance from the bottom edge
     static_assert(kEmAbove + kEmBelow == 1.0);
     FT_Outline_Translate(&slot->outline, std::lround(left), std::lround(baseline));
     FT_Bitmap bitmap{};

@@ -13,7 +13,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int kBytes = 0x08;        // u8
+constexpr int kBytes = 0x08;        // type code of u8
 constexpr int kLastInteger = 0x0C;  // i32; codes above it are real numbers
 
 // The error for a valid IDX file with other contents than are wanted.
@@ -24,7 +24,7 @@ Error wrong_content(const std::string& path, const IdxHeader& header, std::strin
 
 struct IdxFile {
   IdxHeader header;
-  std::vector<std::byte> bytes;  // the whole file
+  std::vector<std::byte> bytes;  // contents of the whole file
   std::span<const std::byte> data() const { return std::span(bytes).subspan(static_cast<size_t>(header.header_bytes)); }
 };
 

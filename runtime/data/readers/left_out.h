@@ -39,7 +39,7 @@ struct FolderLeftOut {
   LeftOut tools;   // directories that tools create
 
   std::string describe() const;         // ", 2 other files, 1 directory left out"; empty: nothing
-  std::vector<Error> warnings() const;  // XG0415, one for each kind
+  std::vector<Error> warnings() const;  // XG0415, one warning for each kind
 };
 
 }  // namespace xrun::runtime

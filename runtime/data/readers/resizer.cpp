@@ -59,7 +59,7 @@ struct ByteRows {
   int channels;
   int width;
   int count;    // number of rows in the ring
-  float* held;  // [count, stride]
+  float* held;  // the rows: [count, stride]
   int stride;
   int channel = 0;
   int next = 0;  // the first row that has not been converted yet

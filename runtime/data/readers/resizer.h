@@ -28,7 +28,7 @@ class Resizer {
     int to = 0;
     int taps = 0;
     std::vector<int> first;
-    std::vector<float> weights;  // [to, taps]
+    std::vector<float> weights;  // weights of the filter: [to, taps]
     void prepare(int from_size, int to_size);
   };
   template <typename Rows>

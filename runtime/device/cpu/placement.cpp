@@ -73,7 +73,7 @@ struct FreeCpus {
   int node = 0;
   int package = 0;
   int all = 0;
-  std::vector<int> cpus;  // taken from the end
+  std::vector<int> cpus;  // free processors, which are taken from the end
 
   int count() const { return static_cast<int>(cpus.size()); }
 };

@@ -13,7 +13,7 @@ struct TensorUpdate {
   double rate_factor = 1;
   double decay = 0;
   bool decays = true;  // tensors of one dimension never decay, and have no trust ratio
-  double grad_limit = std::numeric_limits<double>::infinity();  // `clip = value`
+  double grad_limit = std::numeric_limits<double>::infinity();  // limit of `clip = value`
 };
 
 // Finds the settings of a tensor. Each setting comes from that entry of `groups` which sets it and whose path is the

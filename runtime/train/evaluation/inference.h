@@ -29,7 +29,7 @@ struct Measure {
   std::string key;
   std::string source;
   ValueId value;
-  int64_t neighbours = 0;  // MetricSpec::neighbours
+  int64_t neighbours = 0;  // value of MetricSpec::neighbours
 };
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
 

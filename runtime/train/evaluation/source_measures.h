@@ -28,7 +28,7 @@ class SourceMeasures {
     Measure measure;
     std::string label;  // partial label that the measure compares with; empty: it is not a partial label
     MeanOfRows mean;
-    Recall recall;  // for recall_at only
+    Recall recall;  // used only for recall_at
   };
 
   std::vector<int32_t> labels_of(const std::string& label, int64_t count) const;

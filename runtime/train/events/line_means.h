@@ -17,7 +17,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 // Describes the steps since the last progress line, or for the first line all steps since this start of the run.
 struct LineReport {
   double loss = 0;                // mean over the samples, or over the steps with `reduce = sum`
-  NamedValues metrics;            // means over the samples
+  NamedValues metrics;            // means of the metrics over the samples
   double samples_per_second = 0;  // in real time, without evaluations and saves
   Seconds step = 0;               // mean duration of the steps, from the wait for data until the results are read
   Seconds data_wait = 0;          // mean of the waits for data, which `step` includes

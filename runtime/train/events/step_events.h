@@ -57,7 +57,7 @@ struct StepEvent {
 
 // The time of steps, by device and kind of instruction: means over `steps` steps, which begin with `first_step`.
 struct ProfileEvent {
-  int64_t first_step = 0;  // counted from 1
+  int64_t first_step = 0;  // number of the first step, counted from 1
   int64_t steps = 0;
   Seconds step = 0;  // duration of a step: for each device the sum of `data_wait`, `outside` and its rows
   Seconds data_wait = 0;
@@ -68,7 +68,7 @@ struct ProfileEvent {
 
 // The kinds of work that may take long.
 enum class Work : uint8_t {
-  kNone,      // the previous work has ended
+  kNone,      // no work: the previous work has ended
   kOpen,      // opening a source of data
   kPrepare,   // preparing kernels, memory or weights, according to the subject
   kLoad,      // loading a checkpoint

@@ -99,7 +99,7 @@ class BoundSession final : public Session {
   std::vector<BatchView> ring_;
   bool measured_ = false;
   bool measures_mass_ = false;
-  std::unique_ptr<ops::IdleSteps> idle_;  // null: no rows catch up
+  std::unique_ptr<ops::IdleSteps> idle_;  // null: no class rows catch up
   std::function<double(int64_t)> rate_;
   std::function<double(int64_t)> density_of_;
   double density_ = 0;               // density of compressed gradients in the last step; 0 before it
@@ -108,7 +108,7 @@ class BoundSession final : public Session {
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // null: the memory is not checked
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Communicator> communicator_;  // null: the sequential executor
+  std::unique_ptr<Communicator> communicator_;  // null with the sequential executor
   std::unique_ptr<Executor> executor_;
   int rank_ = 0;
   Peers* peers_ = nullptr;                 // null: one process

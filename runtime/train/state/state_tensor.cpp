@@ -25,7 +25,7 @@ DType dtype_of(RowFormat format) {
 // The states that the optimizer has for a weight, in the order of Buffer::state.
 struct OptimizerStates {
   std::vector<std::string> names;
-  std::vector<double> firsts;  // initial values
+  std::vector<double> firsts;  // initial value of each state
 };
 
 OptimizerStates optimizer_states(const Module& module) {

@@ -27,7 +27,7 @@ namespace xrun::runtime {
 
 // Class rows of a head that will be mapped from a file: HeadPlan::mapped.
 struct MappedHead {
-  size_t head = 0;    // in Program::heads
+  size_t head = 0;    // index in Program::heads
   std::string name;   // name of the head
   RowsLayout layout;  // the sections that the program needs
 };

@@ -64,7 +64,7 @@ class StragglerWatch {
   static constexpr double kSlow = 1.5;
   static constexpr double kEnough = 0.8;
   static constexpr double kMost = 0.55;   // less than kEnough: a device is never reported after one window
-  static constexpr double kWeight = 1.5;  // a core that runs at half speed for nine seconds is not reported
+  static constexpr double kWeight = 1.5;  // a core that runs at half speed for nine seconds must not be reported
   static constexpr int64_t kWarmUp = 5;
   static constexpr int64_t kLooks = 5;
   static constexpr int64_t kLeast = kLooks;  // smallest number of steps in a window

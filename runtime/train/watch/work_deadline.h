@@ -49,7 +49,7 @@ class WorkDeadline {
 
   // The reason why this rank does not make progress.
   enum class Cause : uint8_t {
-    kOwn,       // its own work
+    kOwn,       // its own work has not ended
     kOthers,    // it waits for a message from another rank
     kMessages,  // a call that sends or receives messages does not return
   };
