@@ -1,4 +1,4 @@
-// The classes of a source by name, and their numbers in the training run.
+// The classes of a source by name, and their numbers in the classes of training.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Open files, and the errors and limits that are common to readers of files and of archives.
+// Opened files, and the errors and limits that the readers of files and of archives share.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Visits the files below a directory; links are followed.
+// The files below a directory; links are followed.
 #pragma once
 
 #include <functional>

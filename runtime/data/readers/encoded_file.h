@@ -1,4 +1,4 @@
-// Reads an encoded picture from disk, completely or only its start with the header.
+// An encoded picture on disk, read as a whole or up to its header.
 #pragma once
 
 #include <string>

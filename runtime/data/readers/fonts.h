@@ -1,4 +1,4 @@
-// Finds fonts of this system by the stems of their file names.
+// Fonts of this system, found by file stem.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Stores the drawn characters of a font face on disk (graph/os/cache_file.h), so that only the first run draws them.
+// Drawn faces on disk (graph/os/cache_file.h), so that only the first run draws.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Natural order of file names: 2.png before 10.png.
+// The order in which people list files: 2.png before 10.png.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Picture files named on a command line, or found in directories, as a source of samples for `predict`.
+// Files of directories by name, and picture files named on a command line as a source of samples for `predict`.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Resizes pictures.
+// Resizing of pictures.
 #pragma once
 
 #include <cstdint>

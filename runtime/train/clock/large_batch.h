@@ -1,4 +1,4 @@
-// Warns of a batch that is larger than its training source.
+// A batch that is larger than its training source.
 #pragma once
 
 #include <cstdint>
