@@ -46,8 +46,8 @@ class BackgroundWork {
 };
 
 // Runs `body`, which holds a lock, with normal priority. A step may wait for that lock, and on a busy machine a thread
-// of idle priority may get no processor time to release it. A thread of idle priority returns to it afterwards, unless
-// `stays` is set; a caller of `hurry` sets it before the call.
+// of idle priority may get no processor time to release it. Afterwards a thread of idle priority has idle priority
+// again, unless `stays` is set; a caller of `hurry` sets it before the call.
 void run_at_normal_priority(const std::function<void()>& body, const std::atomic<bool>& stays);
 
 }  // namespace xrun::runtime

@@ -26,7 +26,7 @@ struct Bmp {
   int64_t height = 0;
   bool top_down = false;
   uint32_t bits = 0;
-  std::array<uint32_t, 4> masks{};  // red, green, blue, alpha; for 16 and 32 bits
+  std::array<uint32_t, 4> masks{};  // masks of red, green, blue, alpha; for 16 and 32 bits
   std::vector<std::array<uint8_t, 3>> palette;
   size_t pixels = 0;  // offset of the pixels in the file
   size_t row = 0;     // bytes of a row in the file

@@ -40,7 +40,7 @@ class RowTasks {
   //   name     name of the source, for errors
   //   workers  tasks that may run at once
   //   clock    null: the system clock
-  //   patience for rows that are still being read when the run was asked to end
+  //   patience limit of the wait for rows that are still being read when the run was asked to end
   RowTasks(std::string name, int workers, FillRow fill, Clock clock, Patience patience);
   ~RowTasks() { stop(); }
   RowTasks(const RowTasks&) = delete;

@@ -102,7 +102,7 @@ class BoundSession final : public Session {
   std::unique_ptr<ops::IdleSteps> idle_;  // null: no class rows catch up
   std::function<double(int64_t)> rate_;
   std::function<double(int64_t)> density_of_;
-  double density_ = 0;               // density of compressed gradients in the last step; 0 before it
+  double density_ = 0;               // density of the last step; 0 before the first step
   std::vector<Exchange> exchanges_;  // exchanges whose sizes depend on the density
   DeviceRange own_devices_;
   TimeTable times_;
