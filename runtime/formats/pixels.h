@@ -45,7 +45,7 @@ void convert_row(PixelLayout layout, const uint8_t* from, size_t width, const Pi
 // Makes the error XG0412 for a picture with broken content.
 Error broken_picture(std::string message);
 
-// Returns XG0412 unless width, height >= 1 and width * height <= kMostPixels. `format`: its name in the message, "PNG".
+// Returns XG0412 unless width, height >= 1 and width * height <= kMostPixels. `format`: for the message, such as "PNG".
 Status check_picture_size(std::string_view format, int64_t width, int64_t height);
 
 }  // namespace xrun::runtime
