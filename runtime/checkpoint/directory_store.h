@@ -67,13 +67,13 @@ class DirectoryStore final : public CheckpointStore {
  private:
   int rank() const { return options_.peers == nullptr ? 0 : options_.peers->rank(); }
 
-  // A checkpoint whose directory still has an unfinished name.
+  // A checkpoint whose directory still has the name of an unfinished save.
   struct Pending {
     int64_t step = 0;
     int64_t samples = 0;
     std::string path;
-    std::optional<PendingDirectory> directory;  // rank 0 only
-    std::vector<Record> records;                // records at its step
+    std::optional<PendingDirectory> directory;  // directory that is being written; rank 0 only
+    std::vector<Record> records;                // the best steps by each metric, as known when this save began
     std::vector<int64_t> needed;                // steps that second copies still needed when the save began
     RankFiles files;
   };
@@ -84,7 +84,7 @@ class DirectoryStore final : public CheckpointStore {
     Pending pending;
     std::optional<BackgroundSave> files;
     bool is_written = false;
-    Result<std::string> bytes = std::string();  // size of the checkpoint
+    Result<std::string> bytes = std::string();  // size of the checkpoint, as text
     std::optional<BackgroundWork> completion;   // rank 0 only; last member, because it reads the others
   };
 
@@ -128,11 +128,11 @@ class DirectoryStore final : public CheckpointStore {
   std::optional<DirectoryLock> lock_;  // held by rank 0
   ClassRowFiles rows_;
   std::unique_ptr<StepCopies> copies_;  // null: no second copies
-  std::optional<Manifest> saved_;       // rank 0 only: the last one that it has saved
+  std::optional<Manifest> saved_;       // rank 0 only: manifest of the last checkpoint that was saved
   bool kept_more_ = false;              // rank 0 only: more steps than `keep` exist, for second copies
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
-  std::map<std::string, std::string> names_of_;  // key: input; digests of the written class names
+  std::map<std::string, std::string> names_of_;  // key: input; value: digest of the class names that were written
   SaveMemory memory_;
   bool best_is_old_ = false;  // whether to write the file `best` again after the save under way
   std::unique_ptr<UnderWay> under_way_;

@@ -21,7 +21,7 @@ bool holds_a_run(const std::string& directory) {
   return !steps_in(directory).empty() || fs::exists(fs::symlink_status(directory + "/latest", error));
 }
 
-// The path to rename: the directory that a link points to, so that a link to another disk remains a link.
+// Returns the path to rename: if `directory` is a link, the directory that it points to, so that the link remains.
 fs::path target_of(const std::string& directory) {
   std::error_code error;
   const std::string name = directory.substr(0, std::max<size_t>(1, directory.find_last_not_of('/') + 1));
@@ -29,7 +29,7 @@ fs::path target_of(const std::string& directory) {
   return error ? fs::path(name) : target;
 }
 
-// Whether renaming the directory would move more than a run: files of the user's model, or the working directory.
+// Whether the directory contains more than a run: files of the user's model, or the working directory.
 bool holds_more_than_a_run(const fs::path& target) {
   std::error_code error;
   const fs::path directory = fs::canonical(target, error);
@@ -61,7 +61,7 @@ Result<std::string> put_aside(const std::string& directory, Io& io) {
   if (!holds_a_run(directory)) {
     return std::string();
   }
-  // Taking the lock fails if a run still writes into the directory. The lock moves with the directory when it is
+  // Taking the lock fails if a run still writes into the directory. The lock stays valid when the directory is
   // renamed.
   XRUN_ASSIGN(const DirectoryLock lock, DirectoryLock::take(directory, io));
   const std::string target = target_of(directory).string();

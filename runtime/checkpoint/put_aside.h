@@ -10,11 +10,11 @@
 
 namespace xrun::runtime {
 
-// The name that put_aside would give to the directory: the first unused name of NAME.1, NAME.2, …
+// Returns the name that put_aside would give to the directory NAME: the first unused name of NAME.1, NAME.2, …
 std::string aside_name(const std::string& directory);
 
-// If the directory has checkpoints, renames it, with its log and all its contents, and creates an empty one in its
-// place. Returns the new name; empty: there was nothing to move. Errors: those of DirectoryLock::take; XG0711 the
+// If the directory has checkpoints, renames it, with its log and all its contents, and creates an empty directory in
+// its place. Returns the new name; empty: there was nothing to rename. Errors: those of DirectoryLock::take; XG0711 the
 // directory cannot be renamed, or contains model files or the working directory.
 Result<std::string> put_aside(const std::string& directory, Io& io);
 

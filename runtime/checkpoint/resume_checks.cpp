@@ -15,8 +15,8 @@ namespace {
 
 // Lists the differences in kernels and versions between the checkpoint and the run; empty: there is no difference.
 // Results of other kernels agree within a tolerance, but not bit for bit (docs/internals/determinism.md, "What it
-// excludes"). Versions affect only bits, so they are compared only in deterministic runs, and only if the manifest
-// names them.
+// excludes"). Versions affect only the last bits, so they are compared only in deterministic runs, and only if they are
+// in the manifest.
 std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
   std::string others;
   const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {

@@ -15,11 +15,11 @@
 namespace xrun::runtime {
 namespace {
 
-// The text of a rank about its copy: empty while it is under way, "done BYTES", or "no REASON".
+// The message of a rank about its copy: empty while the copy is under way, "done BYTES", or "no REASON".
 constexpr std::string_view kDone = "done ";
 constexpr std::string_view kNo = "no ";
 
-// Checks that the directory of copies has no steps of another run, which new copies would replace one by one. A
+// Checks that the directory of copies has no steps of another run, since new copies would replace them one by one. A
 // directory whose steps cannot be read is accepted.
 Status check_owner(const std::string& path, const CheckpointOptions& options) {
   const auto newest = newest_in(path);
@@ -57,7 +57,7 @@ Result<std::unique_ptr<StepCopies>> StepCopies::open(const CheckpointOptions& op
   return made;
 }
 
-// The files that this host copies. The text of the model and the names of the classes count as files of rank 0.
+// Returns the files that this host copies. The model's text and the class names count as files of rank 0.
 CopyShare StepCopies::share_of(const RankFiles& files) const {
   const int hosts = std::ranges::max(hosts_) + 1;
   const int mine = hosts_[peers_ == nullptr ? 0 : static_cast<size_t>(peers_->rank())];

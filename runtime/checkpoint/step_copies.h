@@ -30,7 +30,7 @@ class StepCopies {
   void add(int64_t step, const RankFiles& files);
   // Implements CheckpointStore::copies. Collective while a copy is under way.
   Result<std::vector<CheckpointCopy>> follow(bool wait);
-  // Steps whose copies are not finished: they must stay in the directory of the run.
+  // Returns the steps whose copies are not finished: they must stay in the directory of the run.
   std::vector<int64_t> needed() const;
 
   const std::string& path() const { return path_; }
@@ -41,7 +41,7 @@ class StepCopies {
   using Clock = std::chrono::steady_clock;
   struct Step {
     int64_t step = 0;
-    CopyShare share;  // the share of this host
+    CopyShare share;  // the files that this host copies
     Clock::time_point begin{};
   };
 
@@ -57,9 +57,9 @@ class StepCopies {
   std::vector<int> hosts_;  // index: rank
   Peers* peers_;
   std::unique_ptr<SecondCopy> own_;  // only on the first rank of a host
-  std::optional<Step> under_way_;    // equal on all ranks, as are the next two
+  std::optional<Step> under_way_;    // equal on all ranks, like the next two members
   std::optional<Step> waiting_;
-  std::vector<CheckpointCopy> ended_;  // copies that were given up, to be returned by `follow`
+  std::vector<CheckpointCopy> ended_;  // results of copies that were given up, for `follow` to return
   std::string no_thread_;              // the reason why the copy under way could not start on this rank
 };
 

@@ -57,7 +57,7 @@ Result<std::optional<CheckpointStore::Resumed>> DirectoryStore::resume(TrainStat
       {.step = info.manifest.step, .path = info.path, .warnings = std::move(warnings), .records = records_});
 }
 
-// The checkpoint to resume from, with its manifest.
+// Returns the checkpoint to resume from, with its manifest.
 Result<std::optional<FoundStep>> DirectoryStore::find() {
   std::string path = options_.resume;
   if (path == "never") {
@@ -118,7 +118,7 @@ Status DirectoryStore::load(const FoundStep& found, TrainState& state, std::vect
   }
   XRUN_ASSIGN(std::vector<ClassPart> parts, match(info, state));
   for (ClassPart& part : parts) {
-    part.map = {.to = {}, .same_rows = true, .rows = part.map.rows};  // classes that are added come last
+    part.map = {.to = {}, .same_rows = true, .rows = part.map.rows};  // added classes follow the stored ones
   }
   return read_grown_state(info, state, parts, {options_.seed, options_.moved});
 }
@@ -138,7 +138,7 @@ Status DirectoryStore::verify(const CheckpointInfo& info) {
   return peers->agree(verify_checkpoint(part));
 }
 
-// The parts of the model whose rows are classes, matched with those of the checkpoint.
+// Returns the parts of the model that have a row for each class, matched with the classes of the checkpoint.
 Result<std::vector<ClassPart>> DirectoryStore::match(const CheckpointInfo& info, const TrainState& state) {
   XRUN_ASSIGN(ClassTables stored, read_classes(info));
   stored = of_graph(std::move(stored), state.graph());

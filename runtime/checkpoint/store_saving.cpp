@@ -1,5 +1,5 @@
-// Saving: a save begins with a directory of an unfinished name. All ranks write their files into it, at once or in the
-// background. Then rank 0 writes the manifest, publishes the step and removes older ones.
+// Saving: a save begins with a directory that has the name of an unfinished save. All ranks write their files into it,
+// at once or in the background. Then rank 0 writes the manifest, publishes the step and removes older steps.
 // Tests: tests/runtime/checkpoint/store_test.cpp
 #include <algorithm>
 #include <set>
@@ -64,7 +64,7 @@ Result<std::vector<CheckpointCopy>> DirectoryStore::copies(bool wait) {
     return std::vector<CheckpointCopy>();
   }
   XRUN_ASSIGN(auto ended, copies_->follow(wait));
-  // The last save did not remove steps that second copies still needed. They are not needed any more, so remove them.
+  // The last save kept steps that second copies still needed. They are not needed any more, so they are removed now.
   if (wait && under_way_ == nullptr && saved_ && std::exchange(kept_more_, false)) {
     remove_old(options_.directory, *saved_, options_.keep, {}, *options_.io);
   }
@@ -73,7 +73,7 @@ Result<std::vector<CheckpointCopy>> DirectoryStore::copies(bool wait) {
 
 Status DirectoryStore::remember(const std::vector<Record>& records) {
   records_ = records;
-  best_is_old_ = under_way_ != nullptr;  // wait for the save under way, whose step may be among the best
+  best_is_old_ = under_way_ != nullptr;  // wait for the save under way: its step may be one of the best
   return best_is_old_ ? Status() : name_best();
 }
 
@@ -103,8 +103,8 @@ Result<std::string> DirectoryStore::complete(Pending& pending) {
   return std::to_string(bytes);
 }
 
-// Continues a save in the background, and returns the checkpoint once it is durable. All ranks change from writing to
-// completion, and from completion to the end, in the same call.
+// Continues a save in the background, and returns the checkpoint once it is durable. All ranks begin the completion in
+// the same call, and end it in the same call.
 Result<std::optional<SavedCheckpoint>> DirectoryStore::go_on(UnderWay& save, bool wait) {
   constexpr auto kNotYet = std::nullopt;
   if (!save.is_written) {
@@ -145,7 +145,7 @@ Status DirectoryStore::begin_completion(UnderWay& save) {
   }
 }
 
-// The files of all ranks once they are durable on all; nullopt before.
+// Returns the files of all ranks once all of them are durable; nullopt until then.
 Result<std::optional<RankFiles>> DirectoryStore::gather_written(const BackgroundSave& save) {
   using Files = std::optional<RankFiles>;
   const bool mine = save.done();
@@ -184,7 +184,7 @@ Status DirectoryStore::name_best() {
   return rank() != 0 || best.empty() ? Status() : write_best(options_.directory, best, *options_.io);
 }
 
-// Writes the manifest, publishes the step, and removes older ones. `bytes`: size of all files.
+// Writes the manifest, publishes the step, and removes older steps. `bytes`: size of all files.
 Status DirectoryStore::write_manifest(Pending& pending, Bytes& bytes) {
   PendingDirectory& directory = *pending.directory;
   const int64_t step = pending.step;
@@ -213,7 +213,7 @@ Status DirectoryStore::write_manifest(Pending& pending, Bytes& bytes) {
     bytes += file.bytes;
   }
   if (Status done = publish(directory, manifest, bytes); !done.ok()) {
-    static_cast<void>(rows_.give_up());  // ignore its error, since the first error is the one to report
+    static_cast<void>(rows_.give_up());  // its error is ignored, since the first error is the one to report
     return done;
   }
   rows_.switch_to_prepared();

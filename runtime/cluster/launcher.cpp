@@ -60,7 +60,7 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
         usage_error("XG0832", {"Slurm started {} processes that cannot find each other: it gives them no PMIx", *tasks},
                     "start them with `srun --mpi=pmix`, or one of them with `srun -n 1`");
     if (value("SLURM_PROCID").value_or(0) != 0) {
-      error.message.clear();  // the first process prints the error
+      error.message.clear();  // only the first process prints the error
     }
     return error;
   }

@@ -17,7 +17,7 @@ constexpr const char* kVariable = "XRUN_RANK_EXITS";
 const std::string kBegin = "begin";
 const std::string kBeginLaunched = "begin-launched";
 
-// Names the space in which a process number is valid: one start of this machine, and one namespace of processes.
+// Identifies the scope in which a process number is valid: one boot of this machine, and one PID namespace.
 std::string process_space() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -25,7 +25,7 @@ std::string process_space() {
   return boot + "/" + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-// Appends a line to the file. Lines are so short that the lines of several ranks are not mixed.
+// Appends a line to the file. Lines are short, so that lines of several ranks are not mixed.
 void tell(const std::string& word) {
   const char* const path = std::getenv(kVariable);
   const int file = path == nullptr ? -1 : ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
@@ -91,7 +91,7 @@ RankReports RankExits::take() {
   return reports;
 }
 
-// Reports the start with the number of this process, so that a launcher that outlives its ranks can be found.
+// Reports the start of this process with its process number, so that a launcher that outlives its ranks can be found.
 void report_begin(const Launch& launch) {
   const bool is_rank = launch.count != 1 && !launch.mpis.empty();
   const bool of_mpich = is_rank && launch.mpis[0] == Mpi::kMpich;

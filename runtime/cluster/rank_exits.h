@@ -9,15 +9,15 @@
 
 namespace xrun::cli {
 
-// The reports of those ranks that run on this machine.
+// Reports of the ranks that run on this machine.
 struct RankReports {
-  int begun = 0;           // ranks that have begun
-  bool launched = false;   // whether MPICH's launcher started them, more than one
-  std::vector<int> exits;  // exit codes of the ranks that have ended; a killed rank reports none
+  int begun = 0;           // number of ranks that have begun
+  bool launched = false;   // whether the launcher of MPICH has started more than one rank
+  std::vector<int> exits;  // exit codes of ranks that have ended; killed ranks report no exit code
 };
 
-// A file to which the ranks of this machine append their reports; they find it by an environment variable. The
-// destructor removes it. If the file cannot be made, or ranks do not see it, nothing is reported.
+// A file to which the ranks of this machine append their reports; its path is in an environment variable. The
+// destructor removes the file. If the file cannot be created, or ranks do not see it, nothing is reported.
 class RankExits {
  public:
   RankExits();
@@ -25,9 +25,9 @@ class RankExits {
   RankExits(const RankExits&) = delete;
   RankExits& operator=(const RankExits&) = delete;
 
-  // Whether ranks have begun since the last `take` and the processes of all of them have ended, also by being killed.
-  // False if a process cannot be seen from here, or a rank was started without a launcher. Threads: any, but not during
-  // `take`.
+  // Whether ranks have begun since the last `take` and the processes of all of them have ended, possibly because they
+  // were killed. False if this process cannot see one of them, or a rank was started without a launcher. Threads: any,
+  // but not during `take`.
   bool all_gone() const;
   // Returns the reports since the last call, and empties the file.
   RankReports take();
@@ -36,8 +36,8 @@ class RankExits {
   std::string path_;
 };
 
-// If --restarts watches over this process, these report that it begins to train, and the exit code with which it ends.
-// `launch`: how the process was started.
+// If a `--restarts` process watches over this process, reports to it that this process begins to train, and with which
+// exit code it ends. `launch`: how this process was started.
 void report_begin(const Launch& launch);
 void report_exit(int exit);
 

@@ -22,8 +22,8 @@ constexpr uint64_t kEnd = uint64_t{1} << 32;  // added to the eventfd by the des
 
 constexpr int kTries = 16;
 
-// The time, in nanoseconds, in which a second signal belongs to the first request. `timeout` and batch systems send a
-// signal to a process and then again to its group.
+// Time in nanoseconds: a second signal within this time after the first is not a second request, because `timeout` and
+// batch systems send a signal to a process and then again to its process group.
 constexpr int64_t kSameRequest = 250'000'000;
 
 void add_to_event(uint64_t what) {
@@ -53,7 +53,7 @@ extern "C" void on_signal(int number) {
   errno = before;
 }
 
-// Nobody reads the output any more. The run stops, which also saves it, before it reports the failed write.
+// Handles SIGPIPE: nobody reads the output any more. The run stops and saves, then reports the failed write.
 extern "C" void on_lost_reader(int) { stop_requested.store(true); }
 
 void install_handlers() {
@@ -63,7 +63,7 @@ void install_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     ::sigaction(number, &action, nullptr);
   }
-  // Handles the loss of the terminal, unless the run ignores the signal, as under nohup; such a run goes on.
+  // Handles the loss of the terminal, unless the process ignores SIGHUP, for example under nohup.
   struct sigaction before {};
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
     ::sigaction(SIGHUP, &action, nullptr);
@@ -83,7 +83,7 @@ StopSignals::StopSignals(std::function<void()> on_request) {
   thread_ = std::thread([on_request = std::move(on_request)] {
     for (uint64_t what = 0; what < kEnd;) {
       if (::read(event, &what, sizeof(what)) != sizeof(what)) {
-        continue;  // interrupted by a signal
+        continue;  // the read was interrupted by a signal
       }
       if (what % kEnd != 0) {
         on_request();

@@ -8,9 +8,9 @@
 
 namespace xrun::cli {
 
-// Installs the signal handlers of the process, and has the thread that reports the first signal. At most one object may
-// exist at a time, since signals belong to the process. The handlers and the request stay after the object is
-// destroyed.
+// Installs the signal handlers of the process, and owns the thread that reports the first signal. At most one object
+// may exist at a time, since signals belong to the process. The handlers and the request to stop remain after the
+// object is destroyed.
 class StopSignals {
  public:
   // Installs the handlers of SIGINT, SIGTERM, SIGUSR1, SIGHUP (unless the run was told to ignore it) and SIGPIPE.
@@ -21,7 +21,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Set by the first signal, never reset.
+  // Whether the run was asked to stop: set by the first signal, never reset.
   static const std::atomic<bool>& requested();
 
  private:

@@ -1,8 +1,8 @@
-// Every look lists the processes of this machine and their parents. A process that runs this program is a rank if a
-// launcher is above it that is the watched command or below it. The launcher, and the child as which it started the
-// rank, are remembered. While such a child exists, the launcher works. Once all are gone for `patience`, the launcher
-// is stuck. Ranks that live shorter than the time between two looks are never listed, so their own reports also count:
-// if all have ended, a launcher without children is taken.
+// Each check lists the processes of this machine and their parents. A process that runs this program is a rank if one
+// of its ancestors is a launcher, and that launcher is the watched command or a descendant of it. The launcher and the
+// child process through which it started the rank are recorded. While such a child exists, the launcher works. Once all
+// of them are gone for `patience`, the launcher is stuck. Ranks that end between two checks are never listed, so the
+// ranks' own reports also count: if all ranks have ended, a launcher without children is stuck.
 #include "runtime/cluster/stuck_launcher.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   return static_cast<bool>(rest >> state >> entry.parent) && state != 'Z';
 }
 
-// Whether a name is one of these. If both MPIs are installed, names end with the MPI: mpiexec.hydra, mpirun.openmpi.
+// Whether `name` is in the list. If both MPIs are installed, a suffix names the MPI: mpiexec.hydra, mpirun.openmpi.
 bool is_one_of(std::span<const std::string_view> names, const std::string& name) {
   return std::ranges::find(names, std::string_view(name).substr(0, name.find('.'))) != names.end();
 }
@@ -86,7 +86,7 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
     had_rank_ = launcher_ == before ? had_rank_ : now;
     had_ranks_ = had_ranks_ || launcher_ != 0;
   }
-  // Keeps only the children that still exist. A child may be a script that goes on after its rank.
+  // Keeps only the children that still exist. A child may be a script that continues after its rank has ended.
   std::erase_if(children_, [&](const auto& child) {
     const auto at = by_pid.find(child.first);
     return at == by_pid.end() || at->second->parent != child.second;
@@ -98,8 +98,8 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
   return launcher_ != 0 && now - had_rank_ >= patience_ ? launcher_ : 0;
 }
 
-// Finds a launcher that has no children and is the command or below it. A launcher with a child is not stuck yet, since
-// the child may be a script that goes on after its rank. 0: there is no such launcher.
+// Finds a launcher without children that is the watched command or a descendant of it; 0: there is no such launcher. A
+// launcher with a child is not stuck yet, since the child may be a script that continues after its rank.
 pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry*>& by_pid) const {
   for (const auto& [pid, process] : by_pid) {
     if (!is_one_of(kLaunchers, process->name) ||
@@ -115,7 +115,7 @@ pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry
   return 0;
 }
 
-// Records the launcher above a rank, if the watched command is that launcher or above it.
+// Records the launcher above a rank, if that launcher is the watched command or a descendant of it.
 void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, const ProcessEntry*>& by_pid) {
   pid_t launcher = 0;
   std::optional<std::pair<pid_t, pid_t>> child;  // child of the nearest launcher or daemon, and that process

@@ -22,17 +22,17 @@ struct ProcessEntry {
   bool is_xrun = false;  // runs the same program as this process; if so, it is a rank if there is a launcher above it
 };
 std::vector<ProcessEntry> list_processes();
-// Whether a process of this name starts ranks: a launcher, or its daemon on a host.
+// Whether a process of this name starts ranks: it is a launcher, or the daemon of a launcher on a host.
 bool starts_ranks(const std::string& name);
 
-// Finds a launcher that outlives its ranks. The launcher is `command` or a descendant of it, and had ranks on this
-// machine. For `patience` it has had no rank and none of the processes as which it started ranks, such as a script.
-// Ranks of one run end together, so ranks on other machines have also ended, or cannot be reached.
+// Finds a launcher that outlives its ranks: the launcher is `command` or a descendant of it, and had ranks on this
+// machine. For `patience` it has had no rank, and no other child process through which it started ranks, such as a
+// script. Ranks of one run end together, so ranks on other machines have also ended, or cannot be reached.
 class StuckLauncher {
  public:
   explicit StuckLauncher(pid_t command, Seconds patience = 5) : command_(command), patience_(patience) {}
   // Examines the processes and returns the number of the stuck launcher's process, or 0.
-  //   now   the time on a clock that is the same in all calls
+  //   now   time of a clock that is the same in all calls
   //   gone  whether ranks have reported to this machine and all of them have ended; they may do so between two calls
   pid_t find(const std::vector<ProcessEntry>& processes, Seconds now, bool gone = false);
   bool had_ranks() const { return had_ranks_; }  // whether a launcher had ranks on this machine
@@ -43,9 +43,9 @@ class StuckLauncher {
 
   pid_t command_;
   Seconds patience_;
-  pid_t launcher_ = 0;               // the launcher of the ranks
-  std::map<pid_t, pid_t> children_;  // processes as which launchers and daemons started ranks, and their parents
-  Seconds had_rank_ = 0;             // when a process of `children_` was last seen
+  pid_t launcher_ = 0;               // process number of the launcher of the ranks
+  std::map<pid_t, pid_t> children_;  // children through which launchers and daemons started ranks, and their parents
+  Seconds had_rank_ = 0;             // time at which a process of `children_` was last seen
   bool had_ranks_ = false;
   bool seen_ = false;  // one of its ranks was among the processes
 };

@@ -1,5 +1,5 @@
-// Parts are sent in rounds of at most kMostBroadcast bytes of each part. The last completion of a round begins the
-// next one, so no rank is ahead of another by more than a round, and no thread is needed.
+// Parts are sent in rounds of at most kMostBroadcast bytes of each part. The completion of the last broadcast of a
+// round begins the next round, so no rank is ahead of another by more than a round, and no thread is needed.
 #include "runtime/comm/all_gather.h"
 
 #include <algorithm>
@@ -14,18 +14,18 @@ namespace xrun::runtime {
 struct AllGather::State : std::enable_shared_from_this<State> {
   State(Communicator& c, int number) : communicator(c), channel(number) {}
 
-  // REQUIRES: nothing is under way.
+  // REQUIRES: no broadcast is under way.
   void begin_round();
   void complete(Status completed);
   bool over() const { return missing == 0 || !status.ok(); }
 
-  Communicator& communicator;  // called only while it exists: by begin, and by completions without an error
+  Communicator& communicator;  // called only while it exists: by `begin`, and by completions without an error
   const int channel;
   std::vector<Part> parts;
   Bytes sent = 0;    // bytes of each part that are sent when the current round ends
-  std::mutex mutex;  // guards all below
+  std::mutex mutex;  // guards all members below
   std::condition_variable changed;
-  size_t missing = 0;  // broadcasts of the round that have not completed
+  size_t missing = 0;  // number of broadcasts of the round that have not completed
   Status status;
 };
 

@@ -32,8 +32,8 @@ class AllGather {
   AllGather(const AllGather&) = delete;
   AllGather& operator=(const AllGather&) = delete;
 
-  // Begins a gather of `parts`: each rank has filled its own parts, and receives the others. REQUIRES: all ranks pass
-  // parts with the same ranks and sizes; the previous gather has ended.
+  // Begins a gather of `parts`. Each rank has filled its own parts, and receives the parts of other ranks. REQUIRES:
+  // all ranks pass parts with equal ranks and sizes; the previous gather has ended.
   void begin(std::vector<Part> parts);
   // Returns when all parts have arrived, or at once if no gather was begun. Errors: those of the communicator; after
   // the first error all later calls return it again; kInterrupted after `cancel`.
@@ -43,7 +43,7 @@ class AllGather {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with broadcasts under way
+  std::shared_ptr<State> state_;  // shared with the completions of broadcasts under way
 };
 
 }  // namespace xrun::runtime

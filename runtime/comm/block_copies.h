@@ -8,14 +8,14 @@
 
 namespace xrun::runtime {
 
-// A received block and the block that is sent to it.
+// A received block, and the sent block that is copied to it.
 struct BlockCopy {
-  int sender = 0;  // index in `exchanges` of the exchange that sends it
+  int sender = 0;  // index in `exchanges` of the sending member
   Block from;
   Block to;
 };
 
-// All blocks that `receiver` receives, each with the block that is sent to it by an exchange of the same group.
+// Returns all blocks that `receiver` receives, each with the block that a member of the same group sends to it.
 std::vector<BlockCopy> copies_to(std::span<const Exchange> exchanges, const Exchange& receiver);
 
 }  // namespace xrun::runtime

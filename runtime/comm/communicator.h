@@ -16,20 +16,20 @@
 
 namespace xrun::runtime {
 
-// A range of memory of a member of an exchange that is sent to, or received from, the member on device `peer`.
+// A range of memory that a member of an exchange sends to, or receives from, the member on device `peer`.
 struct Block {
   int peer = 0;
   DeviceMemory* memory = nullptr;  // memory of this member, at `offset`
   Bytes offset = 0;
   Bytes bytes = 0;
-  // The offset of the block in the memory of the member that sends it. In one exchange, blocks that this member sends
-  // from the same offset to several devices are identical, so another host gets them once. -1: unknown.
+  // The offset of the block in the memory of the member that sends it. In one exchange, blocks that one member sends
+  // from the same offset to several devices are identical, so they are sent to another host only once. -1: unknown.
   Bytes source = -1;
 };
 
-// The part of one device, called a member, in a collective or in a send and its receive. It is the same in every step,
+// The part of one device (a member) in a collective, or in a send with its receive. It is the same in every step,
 // except that Communicator::resize changes sizes. The i-th block that a member sends to a device is the i-th block that
-// the member on that device receives from it. A member may send to itself.
+// the member on that device receives from the sender. A member may send to itself.
 struct Exchange {
   int group = 0;  // number of the collective; the exchanges of its members have the same number
   int device = 0;
@@ -37,16 +37,16 @@ struct Exchange {
   std::vector<Block> receives;
 };
 
-// A callback, called once. `moving`: the time in which data of this member were being transferred, up to the call.
+// A callback, called once. `moving`: the time during which data of this member were transferred, until the call.
 struct Completion {
   void (*done)(void* context, int32_t argument, Status status, Seconds moving) = nullptr;
   void* context = nullptr;
   int32_t argument = 0;
 };
 
-// The result of a step. The ranks of a run combine their outcomes (Communicator::agree), so that all have the same one.
+// The result of a step. The ranks of a run combine their outcomes (Communicator::agree) into one for all ranks.
 struct Outcome {
-  Status status;      // the error of any rank
+  Status status;      // an error of any rank, or OK
   bool stop = false;  // whether any rank was asked to stop
 };
 
@@ -62,10 +62,10 @@ class Communicator {
   //   released  called when the sent blocks may be overwritten; not called if the member sends no blocks
   // REQUIRES: no other code accesses the received blocks before `received`, or writes to sent blocks before `released`.
   virtual void post(int exchange, Completion received, Completion released) = 0;
-  // Changes the sizes of blocks. `exchanges`: the list that the communicator was created with, with the new sizes. All
-  // ranks do this between the same two steps. REQUIRES: no exchange is under way.
+  // Changes the sizes of blocks. `exchanges`: the list that the communicator was created with, with new sizes. All
+  // ranks make this call between the same two steps. REQUIRES: no exchange is under way.
   virtual void resize(std::span<const Exchange> exchanges) = 0;
-  // Combines the outcomes of all ranks at the end of a step into one, which is the same on every rank. Waits for all
+  // Combines the outcomes of all ranks at the end of a step into one, which is returned on every rank. Waits for all
   // ranks.
   virtual Outcome agree(Outcome mine) = 0;
   // Sends bytes from rank `root` to all ranks in the background while steps run. All ranks call it: the n-th call with

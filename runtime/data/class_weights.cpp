@@ -16,7 +16,7 @@ namespace {
 
 constexpr Bytes kLargestTable = kGiB;
 
-// Finds the number of a class by its name. If no class has that name, the text is taken as the number itself.
+// Finds the number of a class by its name. If no class has that name, the text is parsed as the number itself.
 class ClassNumbers {
  public:
   ClassNumbers(int64_t classes, std::span<const std::string> names) : classes_(classes), names_(names) {
@@ -51,7 +51,7 @@ class ClassNumbers {
   std::map<std::string, int64_t, std::less<>> by_name_;
 };
 
-// The weights of the table, indexed by class and not yet scaled.
+// Returns the weights in the table, by class and not yet scaled.
 Result<std::vector<double>> listed_by_class(const ListedWeights& table, const ClassNumbers& classes,
                                             std::span<const int64_t> counts) {
   std::vector<double> weights(counts.size(), 0);

@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// A line of the table: a class by its name or number, and its weight.
+// A row of the table: a class by its name or number, and its weight.
 struct ListedWeight {
   std::string name;
   double weight = 0;
@@ -21,18 +21,18 @@ struct ListedWeight {
 struct ListedWeights {
   std::string path;
   std::vector<ListedWeight> weights;
-  bool header = false;  // the first line holds the names of the columns
+  bool header = false;  // whether the first row of the table has the names of the columns
 };
 
 // Reads the table of csv(path), before the classes are known: two columns, with or without a header. Errors, at the
-// setting: XG0401 no such file; XG0412 the table does not have two columns, or (with the line) a weight is not a number
-// or is negative.
+// setting: XG0401 there is no such file; XG0412 the table does not have two columns, or a weight is negative or not a
+// number (with the line).
 Result<ListedWeights> read_class_weights(const ClassWeightsSpec& spec);
 
 // Returns the weights of the classes 0..classes-1.
 //   inverse_frequency  samples / (classes that have samples · samples of the class), and 0 for a class without samples
 //   csv                the weights of the table, multiplied by a common factor that makes their mean over the samples 1
-//   labels             the class of each training sample; a negative one leaves the sample out
+//   labels             the class of each training sample; a sample with a negative class is not counted
 //   names              names of the classes, class 0 first; empty if they have no names
 // Errors: those of read_class_weights; XG0402 (with the line) the table lists an unknown class, or a class twice;
 // XG0402 a class with samples is not listed, or all samples have the weight 0.

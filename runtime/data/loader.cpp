@@ -1,8 +1,8 @@
-// Two sources fill the rows of batches by RowTasks. A batch of training is filled ahead of its step, into the next free
-// slot of a ring: a task asks the sample order for the row's sample, reads it, and tries replacements while they are
-// broken. `wait` reports broken samples on the caller's thread, and writes the factors of the rows, which need the
-// labels of the whole batch. Rows of an evaluation are filled one batch at a time, in the reader's listing; broken ones
-// become zeros.
+// Two sources fill the rows of batches by RowTasks. A training batch is filled before its step, into the next free slot
+// of a ring: a task asks the sample order for the sample of the row, reads it, and tries replacements while the sample
+// is broken. `wait` reports broken samples on the caller's thread, and writes the loss factors of the rows, which need
+// the labels of the whole batch. Rows of an evaluation are filled one batch at a time, in the order of Reader::listing;
+// broken ones become zeros.
 #include "runtime/data/loader.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace xrun::runtime {
 namespace {
 
-// A source counts as unreadable after this many broken samples in a row: the first draw and its replacements.
+// A source counts as unreadable after this number of broken samples in one row: the first draw and its replacements.
 constexpr int kMostAttempts = 64;
 
 class Loader final : public BatchSource {
@@ -54,7 +54,7 @@ class Loader final : public BatchSource {
   void resize(const StepRows& steps) override {
     steps_ = steps;
     const std::scoped_lock lock(mutex_);
-    broken_.clear();  // the steps that were filled ahead get other samples
+    broken_.clear();  // steps that were filled before the stop get other samples
   }
 
   bool ready(int64_t step) override { return tasks_.ready(step); }
@@ -123,7 +123,7 @@ class Loader final : public BatchSource {
     ++next_step_;
   }
 
-  // Writes the factors of a batch's rows, once its labels are known.
+  // Writes the loss factors of a batch's rows, once the labels of the batch are known.
   void finish_labels(int64_t step) {
     const RowLabels& labels = labels_[static_cast<size_t>(step) % ring_.size()];
     counts_.take(rows_->partial_labels(), labels);
@@ -139,13 +139,13 @@ class Loader final : public BatchSource {
     }
   }
 
-  // The broken samples of a step that has begun and is not yet released.
+  // Broken samples of a step that has begun and is not yet released.
   struct Broken {
-    std::map<std::pair<int64_t, int>, std::string> messages;  // index: row and attempt; of all ranks
+    std::map<std::pair<int64_t, int>, std::string> messages;  // key: row and attempt; found by any rank
     std::vector<BrokenRow> untold;                            // not yet sent to the other ranks
   };
 
-  // The message of a sample that is already known to be broken; nullopt for other samples.
+  // Returns the message of a sample that is already known to be broken; nullopt for other samples.
   std::optional<std::string> known(int64_t step, int64_t row, int attempt) const {
     const std::scoped_lock lock(mutex_);
     const auto at = broken_.find(step);
@@ -162,7 +162,7 @@ class Loader final : public BatchSource {
     broken.untold.push_back(std::move(found));
   }
 
-  // `again`: the row is filled anew because some of its samples are known to be broken.
+  // `again`: the row is filled a second time because some of its samples are known to be broken.
   Status fill_row(int64_t step, int64_t row, bool again = false) {
     const SamplePlace place = order_.at(steps_.begin + (step - steps_.first) * steps_.rows + row);
     const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
@@ -196,14 +196,14 @@ class Loader final : public BatchSource {
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
   std::vector<RowLabels> labels_;  // index: position in the ring
-  LabelCounts counts_;             // counts of the batch that was waited for last
-  bool told_lacking_ = false;      // a batch without labels was reported
+  LabelCounts counts_;             // label counts of the batch that was waited for last
+  bool told_lacking_ = false;      // whether a batch without labels was reported
   StepRows steps_;
   int64_t next_step_ = 0;  // the first step that has not begun
-  bool looked_ = false;    // the first batch was checked for warnings
+  bool looked_ = false;    // whether the first batch was checked for warnings
   mutable std::mutex mutex_;
   std::map<int64_t, Broken> broken_;  // index: step, from the first fault until the step is released; guarded by mutex_
-  RowTasks tasks_;                    // last, since tasks use the members above
+  RowTasks tasks_;                    // last member, since its tasks use the members above
 };
 
 class Rows final : public RowSource {
@@ -284,12 +284,12 @@ class Rows final : public RowSource {
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   AugmentScratch label_scratch_;
-  int64_t first_ = 0;  // the sample of row 0
+  int64_t first_ = 0;  // number of the sample in row 0 of the batch
   BatchView batch_;
   RowLabels labels_{0, 0};        // labels of the batch in progress
-  LabelCounts counts_;            // counts of the batch that `finish` returned last
-  std::mutex mutex_;              // guards found_ while rows are filled
-  std::vector<BrokenRow> found_;  // broken rows of the batch in progress
+  LabelCounts counts_;            // labels of the batch that is being filled
+  std::mutex mutex_;              // label counts of the batch that `finish` returned last
+  std::vector<BrokenRow> found_;  // guards found_ while rows are filled
   std::vector<BrokenRow> broken_;
   RowTasks tasks_;  // last, since tasks use the members above
 };

@@ -36,7 +36,7 @@ void RowLabels::write_factors(std::span<const PartialLabel> labels, bool sum, co
     const std::vector<int32_t> counts = this->counts(which);
     const auto rows = std::ssize(counts);
     const auto all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    // Whole numbers are exact in f64, so the factor does not depend on the order of the rows.
+    // Sums of whole numbers are exact in f64, so the factor does not depend on the order of the rows.
     const double each = sum       ? 1 / static_cast<double>(label.positions)
                         : all > 0 ? static_cast<double>(rows) / static_cast<double>(all)
                                   : 0;

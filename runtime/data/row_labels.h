@@ -23,7 +23,7 @@ struct PartialLabel {
   static PartialLabel of(const Graph& graph, const NamedValue& label);
 };
 
-// The values of one row for one partial label.
+// The labels of one row for one partial label.
 struct RowLabel {
   int32_t labels = 0;  // number of positions of the row that have a label; 0 or 1 if there is one position
   float weight = 1;    // weight of the row's class
@@ -34,9 +34,9 @@ class RowLabels {
  public:
   RowLabels(size_t labels, int64_t rows) : labels_(labels), of_(labels * static_cast<size_t>(rows)) {}
 
-  // The values of a row, indexed by partial label.
+  // Returns the values of a row, indexed by partial label.
   std::span<RowLabel> row(int64_t row) { return std::span(of_).subspan(static_cast<size_t>(row) * labels_, labels_); }
-  // The number of labels of each row, for partial label `which`.
+  // Returns the number of labels of each row, for partial label `which`.
   std::vector<int32_t> counts(size_t which) const;
   // Writes the factors of those rows of `batch` that this process reads. `sum`: the loss is a sum over rows, not a
   // mean.
@@ -44,16 +44,16 @@ class RowLabels {
 
  private:
   size_t labels_;
-  std::vector<RowLabel> of_;  // row after row
+  std::vector<RowLabel> of_;  // values of all rows, row after row
 };
 
 // The number of labels of each row of a batch, by partial label.
 class LabelCounts {
  public:
   void take(const std::vector<PartialLabel>& labels, const RowLabels& rows);
-  // The number of labels by row; empty for an input that is not a partial label.
+  // Returns the number of labels of each row; empty for an input that is not a partial label.
   std::span<const int32_t> of(std::string_view input) const;
-  // The name of a partial label that no row has; null if every label is in some row.
+  // Returns the name of a partial label for which no row has a label; null if there is no such partial label.
   const std::string* lacking() const;
 
  private:

@@ -1,6 +1,6 @@
 // A row is filled by reading the fields of a sample and running the transforms of the inputs. Faults of labels are
-// explained here, and not in the transform, since only here the other samples and the number of classes of the head are
-// known. sample_rows_open.cpp opens the source.
+// explained here, and not in the transform, since only this code has access to the other samples and to the number of
+// classes of the head. sample_rows_open.cpp opens the source.
 // Tests: tests/runtime/data/loader_test.cpp, tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/sample_rows.h"
 
@@ -92,7 +92,7 @@ Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t
   Status done = fill_input(*found, sample, DrawKey{0, 0, static_cast<uint64_t>(sample), false}, scratch,
                            reinterpret_cast<std::byte*>(&label));
   if (!done.ok() && is_broken_sample(done.error())) {
-    return std::optional<int64_t>();  // a missing value
+    return std::optional<int64_t>();  // the label is missing
   }
   XRUN_TRY(done);
   return label < 0 ? std::optional<int64_t>() : std::optional<int64_t>(label);

@@ -18,24 +18,24 @@
 
 namespace xrun::runtime {
 
-// The memory that decoding takes.
+// The memory that decoding pictures takes.
 struct Decoding {
   Bytes bytes = 0;      // memory of a worker and its decoder; 0: nothing is decoded
-  std::string picture;  // the picture that needs it: "a/1.png of 8192 x 8192"
+  std::string picture;  // the picture that needs most of it: "a/1.png of 8192 x 8192"
 };
 
 // The samples of a source as rows of a graph's inputs. Immutable once opened; any number of threads may call `fill`,
 // each with its own scratch memory.
 class SampleRows {
  public:
-  // Opens `source` of `data` and compiles a transform for each input of `graph` that data fills: by a binding, or by
-  // the field of its own name. Inputs with a dot in their names are made by the program, not by data. Errors: those of
-  // open_reader and Transform::compile; XG0402 more classes than the head has; XG0414 an input that nothing fills;
-  // XG0413 no such source.
+  // Opens `source` of `data` and compiles a transform for each input of `graph` that is filled from data: by a binding,
+  // or from the field with the input's name. Inputs with a dot in their names are made by the program, not from data.
+  // Errors: those of open_reader and Transform::compile; XG0402 the source has more classes than the head; XG0414 an
+  // input has no binding and no field; XG0413 there is no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr);
-  // Opens a source for predictions, which need only the inputs `needed`. All other inputs, such as labels, become
-  // zeros, and the source may lack them. `label` returns the labels that it has.
+  // Opens a source for predictions, which need only the inputs `needed`. All other inputs, such as labels, are filled
+  // with zeros, and the source may lack them. `label` returns the labels that the source has.
   static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
                                                       std::string_view source, const Graph& graph);
   // Opens only the header (open_header): everything that is known before a sample is decoded. `fill` must not be
@@ -52,12 +52,12 @@ class SampleRows {
   const Reader& reader() const { return *reader_; }
   int64_t samples() const { return reader_->samples(); }
 
-  // For each input that takes class numbers: the classes in the order of this source's numbers. They have the texts of
-  // a column or the reader's names, or they are plain numbers.
+  // For each input with class numbers: the classes in the order of this source's numbers. Their names are the texts of
+  // a column or the reader's class names, or they are plain numbers.
   const ClassTables& classes() const { return classes_; }
-  // Renumbers classes by name, so that each has the number that it has in `trained`, for each input with a table there.
-  // `classes` does not change. Errors: XG0402 a class that `trained` lacks, or names on one side and numbers on the
-  // other. REQUIRES: `fill` has not been called.
+  // Renumbers classes by name, so that each class has its number in `trained`, for each input with a table in
+  // `trained`. `classes` does not change. Errors: XG0402 a class is missing in `trained`, or one side has names and the
+  // other has numbers. REQUIRES: `fill` has not been called.
   Status number_by(const ClassTables& trained);
 
   // The class of each sample, from the labels of this input; -1 for a broken sample or one without a label. Errors: all
@@ -66,17 +66,17 @@ class SampleRows {
   // Makes `fill` also write the weight of the row's class, weights[label], into the input `to`, if `graph` has it.
   void weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights);
 
-  // Writes row `row` of those inputs that `batch` wants (BatchView::wants). Errors name source and sample;
-  // is_broken_sample says whether another sample may replace it. `labels` receives the row's labels by partial label,
-  // also for inputs that `batch` does not want; the caller computes the factors from all rows. Empty: no labels are
-  // needed.
+  // Writes row `row` of those inputs that `batch` wants (BatchView::wants). Errors contain source and sample;
+  // is_broken_sample decides whether another sample may replace it. `labels` receives the row's labels by partial
+  // label, also for inputs that `batch` does not want; the caller computes the loss factors from all rows. Empty: no
+  // labels are needed.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row,
               std::span<RowLabel> labels = {}) const;
   // The labels that samples of this source may lack, in the order of the inputs.
   const std::vector<PartialLabel>& partial_labels() const { return partial_; }
 
-  // The class of a sample for an input; nullopt if the input takes no classes from the source, or the sample has no
-  // label, because it is missing or broken. Errors: those of `fill`.
+  // The class of a sample for an input; nullopt if the input takes no classes from the source, or the label of the
+  // sample is missing or broken. Errors: those of `fill`.
   Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
 
   // The memory that a worker needs to decode the largest picture of looked_samples, according to the pictures' headers.
@@ -102,8 +102,8 @@ class SampleRows {
     std::string name;
     size_t index = 0;  // position in Graph::inputs
     int field = 0;
-    bool is_label = false;  // one class per sample, i32
-    bool needed = true;     // otherwise it becomes zeros
+    bool is_label = false;  // one i32 class per sample
+    bool needed = true;     // false: the input becomes zeros
     LabelPlaces places;
     Transform transform;
   };
@@ -112,7 +112,7 @@ class SampleRows {
   Status add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data, const Graph& graph);
   void zero_input(const Input& input, const BatchView& batch, int64_t row) const;
 
-  // Reads an input of a sample; errors lack the input's name, which fill_input adds with the place.
+  // Reads an input of a sample; fill_input adds the name of the input and the place to the errors.
   Status read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
   Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
@@ -131,7 +131,7 @@ class SampleRows {
   size_t weigh_to_ = 0;         // position of the weights in Graph::inputs
 };
 
-// Whether the error is a fault of one sample's content (XG0412). Up to `max_bad` of the samples may be replaced for it.
+// Whether the error is a fault in the content of a sample (XG0412). A share `max_bad` of the samples may be replaced.
 bool is_broken_sample(const Error& error);
 
 }  // namespace xrun::runtime

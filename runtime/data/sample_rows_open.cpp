@@ -1,5 +1,5 @@
-// Each input of the graph gets a transform from a field of the source: by its binding, or from the field of its own
-// name.
+// Compiles a transform for each input of the graph: from its binding, or without a binding from the field with the name
+// of the input.
 // Tests: tests/runtime/data/loader_test.cpp, tests/runtime/data/readers/reader_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ Result<const SourceSpec*> find_source(const DataSpec& data, std::string_view nam
   return &*spec;
 }
 
-// The binding of an input. An input without a binding takes the field of its own name.
+// Returns the binding of an input. An input without a binding is filled from the field with its own name.
 DataBinding binding_of(const std::string& input, const DataSpec& data, const Span& span) {
   const auto bound = std::ranges::find(data.bindings, input, &DataBinding::target);
   return bound != data.bindings.end() ? *bound
@@ -68,7 +68,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
     const int field = made->reader_->find_field(binding.field);
     const bool optional = needed != nullptr && std::ranges::find(*needed, input) == needed->end();
     if (optional) {
-      // A label is not known if the source lacks it or has it in another form.
+      // A label is unknown if the source has no such field or the field has another form.
       if (field >= 0 && made->add_input(i, binding, field, data, graph).ok()) {
         made->inputs_.back().needed = false;
         std::erase_if(made->partial_, [&](const PartialLabel& label) { return label.input == input; });

@@ -24,8 +24,8 @@ class MappedRows;  // runtime/device/mapped_rows.h
 class ChangeGuard {
  public:
   virtual ~ChangeGuard() = default;
-  // Returns once the values that the instruction changes have been read. Called in the task of the instruction; may use
-  // `workers`, the workers of its device.
+  // Returns once the values that the instruction will change have been read. Called in the instruction's task; may use
+  // `workers`, the workers of the device.
   virtual void before(const planner::Instruction& instruction, ops::Workers& workers) = 0;
   // Like `before`, for an instruction that changes only these rows, in ascending order, of the tensors of a head.
   virtual void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
@@ -39,14 +39,14 @@ struct BackendOptions {
 // The values that change from step to step.
 struct StepContext {
   uint64_t seed = 0;
-  int64_t step = 0;                      // counted from 0
-  double rate = 0;                       // the learning rate
+  int64_t step = 0;                      // number of the step, counted from 0
+  double rate = 0;                       // learning rate of the step
   double density = 1;                    // density of compressed gradients (graph/layouts/compression.h)
   const ops::IdleSteps* idle = nullptr;  // for class rows that catch up; null: no rows catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
-  ChangeGuard* guard = nullptr;          // null: instructions change the state without asking
-  std::span<MappedRows* const> rows;     // class rows in files; index: head of the program; null: in memory
-  std::span<std::byte* const> inputs;    // addresses of this step's batch; index: that of Graph::inputs
+  ChangeGuard* guard = nullptr;          // null: instructions change the state without calling a guard
+  std::span<MappedRows* const> rows;     // class rows in files; index: head of the program; null entry: in memory
+  std::span<std::byte* const> inputs;    // addresses of the inputs of this step's batch; index: that of Graph::inputs
 };
 
 // Receives the begin and end of each instruction. Threads: any; one call at a time for each instruction.
@@ -58,8 +58,8 @@ class InstructionEvents {
   virtual void ended(const planner::Instruction& instruction, Status status) = 0;
 };
 
-// Runs the instructions of a program. Threads: any calls `start`; the thread that runs steps calls the others, between
-// steps.
+// Runs the instructions of a program. Threads: any calls `start`; the thread that runs steps calls the other functions,
+// between steps.
 class Backend {
  public:
   virtual ~Backend() = default;

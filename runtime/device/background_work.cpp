@@ -14,15 +14,15 @@
 namespace xrun::runtime {
 namespace {
 
-// Sets the scheduling policy of a thread; id 0 is the calling thread. If the system refuses it, the work competes with
-// the steps at normal priority.
+// Sets the scheduling policy of a thread; id 0 is the calling thread. If the system refuses, the work competes with the
+// steps at normal priority.
 void set_policy(pid_t id, int policy) {
   const sched_param none{};
   sched_setscheduler(id, policy, &none);
 }
 
-// Thrown by a call of for_each that skipped items, to end the work: later code would read missing results. No code
-// between `for_each` and the first function of the thread handles it, so its type is private to this file.
+// Thrown by a call of for_each that has skipped items, so that the work ends: later code would read missing results. No
+// code between `for_each` and the first function of the thread catches it, so its type is private to this file.
 struct Cancelled {};
 
 }  // namespace
@@ -43,8 +43,8 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
         body(item, worker);
       }
     };
-    // Threads start with the priority of the thread that starts them. At idle priority they might get no time to
-    // publish their ids, and nobody could raise them before.
+    // Threads start with the priority of the thread that starts them. At idle priority they might get no processor time
+    // to publish their ids, and without the ids no thread could raise their priority.
     set_policy(0, SCHED_OTHER);
     std::vector<std::thread> others;
     try {
@@ -56,7 +56,7 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
         });
       }
     } catch (const std::system_error&) {
-      // The threads that have started do the rest.
+      // If the system refuses a thread, the threads that have started do all items.
     }
     enter(0);
     take_items(0);
@@ -69,8 +69,8 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
   }
 
  private:
-  // Gives the calling thread idle priority, unless another thread already waits for the work. A thread that begins to
-  // wait right now raises this one again, since its id is published first.
+  // Gives the calling thread idle priority, unless another thread already waits for the work. If a thread begins to
+  // wait at this moment, it raises the priority again, since the id of the calling thread is published first.
   void enter(int worker) {
     work_.ids_[worker] = ::gettid();
     if (!work_.waited_for_) {
@@ -78,7 +78,7 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
     }
   }
 
-  // Restores normal priority, since the thread that started this one waits for its end.
+  // Restores normal priority, since the thread that started this one waits until this one has ended.
   void leave(int worker) {
     set_policy(0, SCHED_OTHER);
     work_.ids_[worker] = 0;
@@ -95,7 +95,7 @@ BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& wor
           ThreadWorkers workers(*this);
           work(workers);
         } catch (const Cancelled&) {
-          // The result is not wanted any more.
+          // The work was cancelled: its result is not wanted any more.
         }
         done_ = true;
       }) {}

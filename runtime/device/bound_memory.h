@@ -17,18 +17,18 @@ class BoundMemory {
   // system has not enough memory; then nothing stays mapped.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
-  // Returns an object for another program that uses the same memory. The program outlives both objects. REQUIRES: its
-  // arenas have the same sizes; only one of the programs runs at a time.
+  // Returns an object for another program that uses the same memory. That program outlives both objects. REQUIRES: its
+  // arenas have the same sizes; only one of the two programs runs at a time.
   BoundMemory shared_with(const planner::Program& program) const;
 
-  // The address that a kernel gets for a buffer. Only tasks of the device may dereference one in a device's arena; any
-  // thread may dereference one in the host arena.
+  // The address of a buffer for kernels. An address in the arena of a device may be dereferenced only by tasks of that
+  // device, one in the host arena by any thread.
   std::byte* at(const planner::Buffer& buffer) const;
   std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
 
-  // Whether this process has mapped the arena of the device.
+  // Whether this process has mapped the arena of this device.
   bool has(int device) const { return arenas_[static_cast<size_t>(device)] != nullptr; }
-  // `arena` is the memory of a device. `read` and `write` copy bytes of a buffer, beginning at `offset` in it.
+  // `arena` is the memory of a device. `read` and `write` copy bytes of a buffer, from `offset` in the buffer on.
   DeviceMemory& arena(int device) const { return *arenas_[static_cast<size_t>(device)]; }
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;

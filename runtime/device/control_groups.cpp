@@ -21,7 +21,7 @@ namespace {
 struct Names {
   std::vector<const char*> limits;
   const char* used;
-  std::vector<const char*> cached;  // lines of memory.stat, for the group and all below it
+  std::vector<const char*> cached;  // keys in memory.stat that count page cache
 };
 const Names kVersion1{{"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 const Names kVersion2{{"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
@@ -57,7 +57,7 @@ std::string unescape(const std::string& text) {
   return out;
 }
 
-// The path of the process in the hierarchy of a version; empty if it is in no hierarchy.
+// Returns the path of the process's group in the hierarchy of a version; empty if it is in no such hierarchy.
 std::string path_in(const std::string& root, bool version2) {
   std::ifstream in(root + "/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
@@ -74,8 +74,8 @@ std::string path_in(const std::string& root, bool version2) {
   return "";
 }
 
-// `path` relative to `top`, "" for `top` itself. A path elsewhere belongs to a group that this mount does not show;
-// then the mount's own top is the nearest visible group above the process.
+// Returns `path` relative to `top`, "" for `top` itself. A path outside `top` belongs to a group that this mount does
+// not show; the top of the mount is then the nearest visible group above the process.
 std::string below(const std::string& path, const std::string& top) {
   const std::string prefix = top == "/" ? "" : top;
   const bool inside = path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
@@ -89,7 +89,7 @@ void tighten(std::optional<GroupMemory>& memory, const std::string& directory, c
     if (!limit) {
       continue;
     }
-    // Subtracts the page cache, which counts as used, since the kernel frees it when memory is needed.
+    // Subtracts the page cache, which `used` includes, since the kernel frees it when memory is needed.
     Bytes used = read_number(directory + "/" + names.used).value_or(0);
     for (const char* const line : names.cached) {
       used -= number_of(directory + "/memory.stat", line);

@@ -10,7 +10,7 @@ namespace xrun::runtime {
 
 struct GroupMemory {
   Bytes limit = 0;
-  Bytes free = 0;  // counts the page cache as free, since the kernel reclaims it
+  Bytes free = 0;  // includes the page cache, since the kernel frees it when memory is needed
 };
 
 // Returns the tightest limit and the least free memory among the process's group and all groups above it; nullopt if no
@@ -21,7 +21,7 @@ struct GroupMemory {
 // Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst; proc(5), `mountinfo`.
 std::optional<GroupMemory> group_memory(const std::string& root = "");
 
-// The number on the line "key number ..." of a system file; 0 if there is no such line.
+// Returns the number on the line "key number ..." of a system file; 0 if there is no such line.
 int64_t number_of(const std::string& path, const std::string& key);
 
 }  // namespace xrun::runtime

@@ -12,7 +12,7 @@ Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& 
     Device* device = nullptr;
     std::latch* done = nullptr;
     Status status;
-    std::exception_ptr exception;  // for example out of memory; TBB lets no exception leave a task that was enqueued
+    std::exception_ptr exception;  // for example out of memory; TBB lets no exception leave a queued task
   };
   std::latch done(devices.count());
   std::vector<Call> calls;
@@ -31,7 +31,7 @@ Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& 
     };
     try {
       one.device->start(DeviceStream::kCompute, {run, &one, 0});
-    } catch (...) {  // running tasks still use `calls`
+    } catch (...) {  // waits, since running tasks still use `calls`
       one.exception = std::current_exception();
       done.count_down();
     }

@@ -23,7 +23,7 @@ class Backend;      // runtime/device/backend.h
 class BoundMemory;  // runtime/device/bound_memory.h
 struct BackendOptions;
 
-// A call of `run` with its arguments. Unlike std::function it needs no allocation.
+// A call of the function `run` with its arguments. Unlike std::function it needs no allocation.
 struct Task {
   void (*run)(void* context, int32_t argument) = nullptr;
   void* context = nullptr;
@@ -31,12 +31,12 @@ struct Task {
 };
 
 // Tasks of one stream run one after the other, in the order in which they were started. The two streams of a device run
-// concurrently; if both share one worker, kExchanges goes first.
+// concurrently; if both share one worker, tasks of kExchanges run first.
 enum class DeviceStream : uint8_t { kCompute, kExchanges };
 inline constexpr size_t kDeviceStreams = 2;
 
 // The memory of a device for one program: a single mapping, in which buffers are identified by their offsets. Any code
-// may copy ranges into it and out of it; only kernels of the device use addresses. Threads: calls on ranges that do not
+// may copy ranges to and from it; only kernels of the device use addresses in it. Threads: calls on ranges that do not
 // overlap may run at the same time.
 class DeviceMemory {
  public:
@@ -62,9 +62,9 @@ class Device {
   // Maps `bytes` zeroed bytes, followed by `behind` bytes of address space over which files will be mapped
   // (HostMemory::map). The device outlives the memory. Errors: kWorld if the system has not enough memory.
   virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind = 0) = 0;
-  // Queues a task, which runs after all tasks that were started on the stream before. Never blocks.
+  // Queues a task, which runs after all tasks that were started on the stream before it. Never blocks.
   virtual void start(DeviceStream stream, Task task) = 0;
-  // Whether no task is running or queued; the watch over hanging work uses it.
+  // Whether no task is running or queued; for the watch over hanging work (work_deadline.h).
   virtual bool idle() const { return true; }
 };
 
@@ -72,7 +72,7 @@ class Device {
 class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
-  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // ascending indices without gaps
+  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // in order of index, without gaps
   // Makes a program ready to run on these devices. All arguments outlive the backend. Errors: kWorld, kContent (a plan
   // for other kernels, an operator without a kernel).
   virtual Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
@@ -84,8 +84,8 @@ class DeviceSet {
   Device& device(int index) const { return *devices()[static_cast<size_t>(index - first())]; }
 };
 
-// Runs body(device) as a task of each device, and waits for all of them. If several fail, returns the error of the
-// device with the lowest index. REQUIRES: the calling thread is not a worker.
+// Runs body(device) as a task of each device, and waits until all of them have ended. If several fail, returns the
+// error of the device with the lowest index. REQUIRES: the calling thread is not a worker.
 Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& device)>& body);
 
 }  // namespace xrun::runtime

@@ -12,7 +12,7 @@ namespace xrun::runtime {
 
 namespace {
 
-// CUDA represents 13.0 as 13000, and no version as 0.
+// CUDA represents version 13.0 as 13000, and an unknown version as 0.
 std::string version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

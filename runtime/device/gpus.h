@@ -11,7 +11,7 @@ namespace xrun::runtime {
 
 struct Gpu {
   std::string name;        // "NVIDIA H100 80GB HBM3"
-  Bytes memory = 0;        // total memory
+  Bytes memory = 0;        // total memory of the GPU
   std::string capability;  // compute capability: "9.0"
   bool operator==(const Gpu&) const = default;
 };
@@ -19,14 +19,14 @@ struct Gpu {
 struct Gpus {
   std::vector<Gpu> found;
   std::string driver;   // the newest CUDA version that the driver supports: "13.0"; empty without a driver
-  std::string runtime;  // the CUDA runtime that this xrun is linked with
-  std::string error;    // CUDA's message if it could not list the GPUs
+  std::string runtime;  // version of the CUDA runtime that this xrun is linked with
+  std::string error;    // CUDA's error message if it could not list the GPUs
 };
 
 // Finds the GPUs; nullopt if this xrun was built without CUDA (the CMake option XRUN_CUDA).
 std::optional<Gpus> detect_gpus();
 
-// The lines that `xrun doctor` prints about them.
+// Returns the lines that `xrun doctor` prints about the GPUs.
 std::vector<std::string> describe(const std::optional<Gpus>& gpus);
 
 }  // namespace xrun::runtime

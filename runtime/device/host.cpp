@@ -18,7 +18,7 @@ namespace {
 // Reads the number of a line "key:  number kB".
 Bytes kib_line(const std::string& path, const std::string& key) { return number_of(path, key + ":") * kKiB; }
 
-// The number of cores of the affinity mask, limited by the cgroup's quota.
+// Returns the number of cores in the affinity mask, limited by the quota of the control group.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -71,7 +71,7 @@ Host detect_host() {
 }
 
 Bytes resident() {
-  // "size resident shared ...", in pages.
+  // The file contains "size resident shared ...", in pages.
   const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   char text[128] = {};
   const ssize_t got = file < 0 ? -1 : ::read(file, text, sizeof text - 1);

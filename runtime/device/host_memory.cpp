@@ -15,7 +15,7 @@ Result<HostMemory> HostMemory::map(Bytes bytes, Bytes behind) {
   if (bytes == 0) {
     return arena;
   }
-  // Address space over which files will be mapped reserves no memory.
+  // With MAP_NORESERVE, address space over which files will be mapped reserves no memory.
   const int promise = behind > 0 ? MAP_NORESERVE : 0;
   void* base =
       mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | promise, -1, 0);

@@ -10,9 +10,9 @@ namespace xrun::runtime {
 
 class HostMemory {
  public:
-  // Maps `bytes` zeroed bytes, aligned to a page, and asks the system for huge pages. They are followed, from the next
-  // multiple of kMappedAlignment on, by `behind` bytes of address space over which files will be mapped. Errors: kWorld
-  // if the system refuses.
+  // Maps `bytes` zeroed bytes, aligned to a page, and asks the system for huge pages. After them, from the next
+  // multiple of kMappedAlignment on, follow `behind` bytes of address space over which files will be mapped. Errors:
+  // kWorld if the system refuses.
   static Result<HostMemory> map(Bytes bytes, Bytes behind = 0);
 
   HostMemory() = default;

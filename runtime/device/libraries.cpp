@@ -29,7 +29,7 @@ std::string freetype_version() {
 
 }  // namespace
 
-// libjpeg-turbo has no function that returns its version. Its header has one, which comes from the same package.
+// libjpeg-turbo has no function that returns its version, so the version in the header of the same package is used.
 std::map<std::string, std::string> library_versions() {
   return {{"freetype", freetype_version()},
           {"libjpeg-turbo", XRUN_TEXT(LIBJPEG_TURBO_VERSION)},

@@ -6,7 +6,7 @@
 
 namespace xrun::runtime {
 
-// Versions of the loaded libraries; key: `freetype`, `libjpeg-turbo`, `onednn`, `tbb`.
+// Returns the versions of the loaded libraries; key: `freetype`, `libjpeg-turbo`, `onednn`, `tbb`.
 std::map<std::string, std::string> library_versions();
 
 }  // namespace xrun::runtime

@@ -28,8 +28,8 @@ class MappedRows {
   virtual void read_ahead(std::span<const int32_t> rows) const = 0;
 
   // Call before a step changes rows, with all of these rows in ascending order. If there is a checkpoint, logs the
-  // values that the rows have in it. Errors: kWorld; then no row of `rows` may be changed, and the run ends. REQUIRES,
-  // also for read_ahead: `rows` were mapped together, with all sections.
+  // values that the rows have in it. Errors: kWorld; then none of these rows may be changed, and the run ends.
+  // REQUIRES, also for read_ahead: all sections of `rows` are mapped, each by a single call of `map`.
   virtual Status log_old(std::span<const int32_t> rows) = 0;
 };
 

@@ -167,8 +167,8 @@ void ArenaCheck::leave(BufferId id) {
   }
 }
 
-// A use of a buffer ends when all events that keep it in use have happened: a written buffer has been received, a
-// read one has been released.
+// A use of a buffer ends when all events that end its accesses have happened: a buffer that an exchange writes has been
+// received, a buffer that it reads has been released.
 Status ArenaCheck::end(const Instruction& instruction, AccessEnd event) {
   const std::lock_guard lock(mutex_);
   uint8_t& ended = ended_[static_cast<size_t>(instruction.id.index)];
@@ -191,7 +191,7 @@ Status ArenaCheck::end_step() {
   const std::lock_guard lock(mutex_);
   for (size_t d = 0; d < between_.size(); ++d) {
     const auto device = static_cast<int>(d);
-    std::vector<Extent> kept;  // the bytes of results; all other bytes must have the pattern
+    std::vector<Extent> kept;  // bytes of results; all other bytes must have the pattern
     for (const BufferId id : on_device_[d]) {
       const Watched& watched = buffers_[static_cast<size_t>(id.index)];
       if (watched.left > 0) {

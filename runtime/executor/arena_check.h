@@ -1,5 +1,5 @@
 // Checks the memory plan while a program runs: the bytes of a buffer may be accessed only from its first to its last
-// use. It is for tests of plans, since it takes time.
+// use. It is slow, and used in tests of plans.
 #pragma once
 
 #include <mutex>
@@ -11,13 +11,13 @@
 
 namespace xrun::runtime {
 
-// The event that ends an access of an instruction: an exchange has received its blocks, or its sent blocks were
-// released. An instruction that computes ends with kBoth.
+// The event that ends an access of an exchange: it has received its blocks, or its sent blocks were released. An
+// instruction that computes ends with kBoth.
 enum class AccessEnd : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
 
-// Fills bytes outside live buffers with a pattern (all bits set, which is NaN in every float format). A kernel that
-// reads them computes NaN. A write to them is found when the next buffer begins there, or at the end of the step.
-// Buffers that live across steps are not checked.
+// Fills the bytes outside live buffers with a pattern (all bits set, which is NaN in every float format). A kernel that
+// reads such bytes computes NaN. A write to them is detected when the next buffer begins there, or at the end of the
+// step. Buffers that live across steps are not checked.
 //
 // Threads: any calls `begin` and `end`. Errors: XG0626, with the instruction and the buffer.
 
@@ -40,28 +40,28 @@ class ArenaCheck {
     Bytes end = 0;
   };
   struct Watched {
-    bool watched = false;  // not persistent, on a device
-    bool kept = false;     // live until the end of the step: a result
+    bool watched = false;  // whether the buffer is checked: not persistent, on a device
+    bool kept = false;     // whether it is live until the end of the step: a result
     int32_t touches = 0;   // number of instructions that read or write it
-    int32_t left = 0;      // number of those that have not ended in this step
+    int32_t left = 0;      // number of these that have not ended in this step
     bool alive = false;
   };
 
   Extent extent(const planner::Buffer& buffer) const;
   void fill(int device, Extent extent) const;
-  // Offset of the first byte without the pattern; extent.end if all bytes have it.
+  // Returns the offset of the first byte of `extent` without the pattern; extent.end if all its bytes have the pattern.
   Bytes first_touched(int device, Extent extent);
   Status first_touch(const planner::Instruction& instruction, const planner::Buffer& buffer);
   void leave(planner::BufferId id);
 
   const planner::Program& program_;
   const BoundMemory& memory_;
-  std::vector<std::vector<planner::BufferId>> named_;      // index: instruction; the buffers it accesses, each once
-  std::vector<std::vector<planner::BufferId>> on_device_;  // index: device; the watched buffers
-  std::vector<std::vector<Extent>> between_;               // index: device; all bytes but the persistent ones
-  std::mutex mutex_;                                       // guards all below
+  std::vector<std::vector<planner::BufferId>> named_;      // index: instruction; buffers that it accesses, each once
+  std::vector<std::vector<planner::BufferId>> on_device_;  // index: device; buffers that are checked
+  std::vector<std::vector<Extent>> between_;               // index: device; all bytes outside persistent buffers
+  std::mutex mutex_;                                       // guards all members below
   std::vector<Watched> buffers_;
-  std::vector<uint8_t> ended_;  // index: instruction; the events of this step so far
+  std::vector<uint8_t> ended_;  // index: instruction; events in this step so far
   std::vector<std::byte> staging_;
 };
 

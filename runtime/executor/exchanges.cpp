@@ -15,7 +15,7 @@ using planner::Role;
 
 namespace {
 
-// The source offsets of the blocks that each member sends to each device, in the order of its operands.
+// The source offsets of the blocks that each member sends to each other member, in the order of its operands.
 class Sources {
  public:
   explicit Sources(const planner::Program& program) {
@@ -28,7 +28,7 @@ class Sources {
       }
     }
   }
-  // The source offset of the next block that `to` receives from `from`.
+  // Returns the source offset of the next block that `to` receives from `from`.
   Bytes next(int group, int from, int to) {
     auto& offsets = sent_[{group, from, to}];
     XRUN_CHECK(!offsets.empty(), "more blocks are received than sent");
@@ -38,7 +38,7 @@ class Sources {
   }
 
  private:
-  std::map<std::tuple<int, int, int>, std::deque<Bytes>> sent_;  // key: group, sender, receiver
+  std::map<std::tuple<int, int, int>, std::deque<Bytes>> sent_;  // key: group, sending and receiving device
 };
 
 }  // namespace

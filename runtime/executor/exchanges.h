@@ -12,12 +12,12 @@ namespace xrun::runtime {
 // Returns an exchange for each communicating instruction of `rank`, in program order. `memory` outlives the result.
 std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundMemory& memory, int rank = 0);
 
-// Sets the sizes of the blocks that contain pairs of compressed gradients to the sizes in a step with this density.
-// REQUIRES: exchanges of the same program and rank.
+// Sets the sizes of blocks that contain pairs of compressed gradients to their sizes in a step with this density.
+// REQUIRES: `exchanges` are those of this program and rank.
 void set_density(const planner::Program& program, const Graph& graph, double density, int rank,
                  std::vector<Exchange>& exchanges);
 
-// The members of each group of exchanges; index: group number.
+// Returns the members of each group of exchanges; index: group number.
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);
 
 }  // namespace xrun::runtime

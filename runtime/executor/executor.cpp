@@ -256,7 +256,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   Communicator& communicator_;
   ArenaCheck* check_;
   std::vector<Node> nodes_;
-  std::vector<int32_t> order_;  // instructions of this rank
+  std::vector<int32_t> order_;  // instructions of this rank, in program order
   std::vector<int32_t> roots_;
   std::vector<int32_t> last_;  // index: stream; the last instruction so far
   int32_t exchanges_ = 0;

@@ -16,8 +16,8 @@ namespace xrun::runtime {
 class ArenaCheck;  // runtime/executor/arena_check.h
 
 // The times of an instruction in the last step, in seconds after the start of the step. An exchange begins when it is
-// posted, and ends when it has received all blocks. In between it waits for other members; its own data are transferred
-// from `moving` to `moved`.
+// posted, and ends when it has received all blocks. In between it waits for other members; data of this member are
+// transferred between `moving` and `moved`.
 struct Timing {
   double begin = 0;
   double end = 0;
@@ -29,10 +29,10 @@ class Executor {
  public:
   virtual ~Executor() = default;
   // Runs all instructions once. After an error no further instruction begins; the first error is returned when all
-  // instructions that have begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is
+  // instructions that had begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is
   // not a worker.
   virtual Status step() = 0;
-  // Changes the sizes of the blocks of its exchanges (Communicator::resize). REQUIRES: between steps.
+  // Changes the sizes of blocks in the program's exchanges (Communicator::resize). REQUIRES: between steps.
   virtual void resize(std::span<const Exchange> exchanges) = 0;
   // Whether later steps time their instructions; initially true.
   virtual void measure(bool wanted) = 0;
@@ -48,8 +48,8 @@ class Executor {
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, Backend& backend,
                                                  Communicator& communicator, ArenaCheck* check = nullptr, int rank = 0);
 
-// Makes an executor that runs one instruction after the other on the calling thread, in an order that is determined
-// here. Errors: XG0622 instructions of the program wait for each other.
+// Makes an executor that runs one instruction after the other on the calling thread, in an order that this function
+// determines. Errors: XG0622 instructions of the program wait for each other.
 //   exchanges  the exchanges of all instructions that communicate (runtime/executor/exchanges.h)
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, Backend& backend,
                                                            std::vector<Exchange> exchanges,

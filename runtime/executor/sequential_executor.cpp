@@ -1,6 +1,6 @@
-// The sequential executor. When it is made, it finds an order of all instructions that respects every dependency, every
-// stream and every group; each step follows this order. It shares no code with the parallel executor, so that it can be
-// the reference for it.
+// The sequential executor. When it is created, it computes an order of all instructions that respects every dependency,
+// stream and group; each step follows this order. It shares no code with the parallel executor, so that it can serve as
+// reference for that one.
 // Tests: tests/runtime/executor/executor_test.cpp
 #include <algorithm>
 #include <chrono>
@@ -18,10 +18,10 @@ using planner::Instruction;
 using planner::InstructionId;
 using Clock = std::chrono::steady_clock;
 
-// Either one instruction or all members of a group.
+// An instruction, or all members of a group of exchanges.
 struct Item {
   std::vector<InstructionId> members;
-  std::vector<BlockCopy> copies;  // copies of a group
+  std::vector<BlockCopy> copies;  // the block copies of a group
 };
 
 Result<std::vector<Item>> find_order(const planner::Program& program) {

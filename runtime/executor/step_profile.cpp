@@ -12,7 +12,7 @@ using planner::Instruction;
 using planner::Kind;
 using planner::Program;
 
-// The layers of a pass as text: " (first .. last)".
+// Returns the layers of a pass as text: " (first .. last)".
 std::string layers_of(const Graph& graph, const std::vector<NodeId>& nodes) {
   if (nodes.empty()) {
     return "";
@@ -128,7 +128,7 @@ std::vector<ProfileRow> StepProfile::rows() const {
   for (ProfileRow& row : means) {
     row.seconds /= static_cast<double>(std::max<int64_t>(1, steps_));
   }
-  // Instructions that take no time need no row.
+  // Removes the rows of instructions that take no time.
   std::erase_if(means, [](const ProfileRow& row) { return row.count == 0 && row.seconds + row.predicted < 1e-9; });
   return means;
 }

@@ -18,7 +18,7 @@ struct ProfileRow {
   int device = 0;
   Sort sort = kCompute;
   std::string what;  // "backward of stage 1 (block.conv .. fc)"
-  int count = 0;     // instructions per step; 0: the rest of the step
+  int count = 0;     // number of instructions per step; 0: the rest of the step
   Seconds seconds = 0;
   Seconds predicted = 0;
 };
@@ -34,13 +34,13 @@ class StepProfile {
   void add(std::span<const Timing> timings, const StepTimes& times);
 
   int64_t steps() const { return steps_; }
-  // Returns the means per step, by device, and for each device in the order of its work. The rows of a device add up to
-  // the time from the start of a step to its last instruction.
+  // Returns the means per step, sorted by device, and for each device in the order of its work. The times of a device
+  // add up to the time from the start of a step to the device's last instruction.
   std::vector<ProfileRow> rows() const;
 
  private:
-  std::vector<ProfileRow> rows_;  // sums
-  std::vector<int32_t> row_of_;   // index: instruction; -1: a communication
+  std::vector<ProfileRow> rows_;  // sums over the steps
+  std::vector<int32_t> row_of_;   // index: instruction; -1: an exchange
   int64_t steps_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// How the time of a communication is divided: a device first waits until all other members have posted their exchanges,
-// which is idle time, and then until the data of all members have been moved, which is communication. A member moves
-// its data on its own device when that is free, so the data of the members of one group may move at different times.
+// The time of an exchange on a device is divided as follows. Until all other members have posted their exchanges, it is
+// idle time. After that, until the data of all members have been moved, it is communication. A member moves its data on
+// its own device when that is free, so members of one group may move their data at different times.
 #include "runtime/executor/step_times.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Turns any list into one of disjoint ascending spans, in place.
+// Converts any list of spans to disjoint ascending spans, in place.
 template <typename Spans>
 void unite(Spans& spans) {
   std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
@@ -35,7 +35,7 @@ Seconds length(const Spans& spans) {
   return sum;
 }
 
-// Intersects two lists of disjoint ascending spans.
+// Returns the total length of the intersection of two lists of disjoint ascending spans.
 template <typename Spans>
 Seconds common(const Spans& a, const Spans& b) {
   Seconds sum = 0;

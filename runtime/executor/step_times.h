@@ -9,11 +9,11 @@
 
 namespace xrun::runtime {
 
-// The time of one device from the start of a step to its last instruction, in three parts that add up to it.
+// The time of one device from the start of a step to its last instruction, in three parts that add up to that time.
 struct DeviceTimes {
-  Seconds busy = 0;          // an instruction that computes is under way
-  Seconds exposed_comm = 0;  // no instruction computes, and data of an exchange of the device are being moved
-  Seconds idle = 0;          // neither: the device waits for another one, or has no work (the bubble)
+  Seconds busy = 0;          // time during which an instruction computes
+  Seconds exposed_comm = 0;  // nothing computes, and data of the device's exchanges are being moved
+  Seconds idle = 0;          // the remaining time: the device waits for another device, or has no work (the bubble)
 };
 
 struct StepTimes {
@@ -21,7 +21,7 @@ struct StepTimes {
   std::vector<DeviceTimes> devices;  // index: device of the program; all times are 0 for devices of other ranks
 };
 
-// The devices of this rank.
+// The devices of this rank: [first, first + count).
 struct DeviceRange {
   int first = 0;
   int count = 0;
@@ -41,7 +41,7 @@ class TimeTable {
   };
   struct Lists {
     std::vector<int32_t> compute;
-    std::vector<int32_t> comm;  // time of all members of the groups that the device belongs to
+    std::vector<int32_t> comm;  // exchanges of all members of the device's groups
   };
   DeviceRange own_;
   std::vector<Lists> lists_;  // index: device

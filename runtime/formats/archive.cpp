@@ -1,4 +1,4 @@
-// Archives: libarchive reads the file through callbacks, so that a stop ends it.
+// Archives: libarchive reads the file through callbacks, so that a request to stop ends the read.
 // Tests: tests/runtime/formats/files_test.cpp, tests/runtime/data/readers/folder_test.cpp
 #include <algorithm>
 #include <archive.h>
@@ -29,8 +29,8 @@ std::string reason(archive* a) {
   return text != nullptr ? text : "damaged";
 }
 
-// The error of a libarchive call. If errno was passed on from the operating system, it is that error; otherwise the
-// content is broken, for which libarchive uses other values of errno, including ENOMEM.
+// Returns the error of a libarchive call. If errno came from the operating system, it determines the error; otherwise
+// the content is broken, for which libarchive uses other values of errno, including ENOMEM.
 Error fault_of(archive* a, std::string_view path) {
   switch (const int number = archive_errno(a)) {
     case EACCES:
@@ -46,8 +46,8 @@ Error fault_of(archive* a, std::string_view path) {
   }
 }
 
-// Makes libarchive return names in UTF-8 while the object exists: it uses the character set of the thread's locale.
-// Names that an archive does not mark as UTF-8 stay as they are.
+// Makes libarchive return names in UTF-8 while the object exists, since it uses the character set of the thread's
+// locale. Names that an archive does not mark as UTF-8 are returned unchanged.
 class Utf8Names {
  public:
   Utf8Names() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -66,14 +66,14 @@ class Utf8Names {
   locale_t before_;
 };
 
-// The total of unpacked bytes so far, and the size of the archive. The total is checked, not each entry: entries may
-// share packed data, so that each of them alone stays below the limit.
+// The total of unpacked bytes so far, and the size of the archive. The total is limited, not each entry: entries may
+// share packed data, so that each entry alone would be below the limit.
 struct Unpacked {
   uint64_t packed = 0;
   uint64_t bytes = 0;
 };
 
-// Appends data of the current entry, at most `most` bytes. Returns true if the entry has ended.
+// Appends data of the current entry, at most `most` bytes. Returns true at the end of the entry.
 Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, size_t most, std::string_view path) {
   const size_t start = to.size();
   while (to.size() - start < most) {
@@ -98,7 +98,7 @@ Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, 
 
 class Entry final : public ArchiveEntry {
  public:
-  // `fault`: how the archive contradicts itself about this entry; empty if it does not.
+  // `fault`: the contradiction in the archive about this entry; empty if there is no contradiction.
   Entry(archive* a, Unpacked& unpacked, archive_entry* entry, std::string_view name, std::string_view path,
         std::string fault)
       : archive_(a),
@@ -137,8 +137,8 @@ class Entry final : public ArchiveEntry {
   std::string fault_;
 };
 
-// The fault of an entry whose header libarchive read with a warning: its sizes or checksums differ from those in the
-// archive's directory. Other warnings, such as about names, are harmless.
+// Returns the fault of an entry if libarchive warned when it read the entry's header: sizes or checksums differ from
+// those in the archive's directory. Other warnings, such as about names, are harmless.
 std::string contradiction_of(archive* a, int status) {
   const std::string why = status == ARCHIVE_WARN ? reason(a) : "";
   return why.starts_with("Inconsistent") ? why : "";
@@ -178,8 +178,8 @@ ArchivePtr new_zip() {
   return a;
 }
 
-// The file that libarchive reads through callbacks. Its own reader would continue after every signal, so no stop could
-// end it.
+// The file that libarchive reads through callbacks. libarchive's own reader would continue after every signal, so no
+// request to stop could end it.
 struct ArchiveFile {
   const OpenFile& file;
   const std::string& path;
@@ -226,7 +226,7 @@ Status visit_archive(const std::string& path, StopFlag stop, const std::function
                     ? visit_open(a.get(), static_cast<size_t>(info.st_size), path, visit)
                     : Status(fault_of(a.get(), path));
   if (!done.ok()) {
-    XRUN_TRY(check_stop(stop));  // if the read failed because of a stop
+    XRUN_TRY(check_stop(stop));  // returns kInterrupted if the read failed because of a stop
   }
   return done;
 }

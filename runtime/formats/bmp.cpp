@@ -26,9 +26,9 @@ struct Bmp {
   int64_t height = 0;
   bool top_down = false;
   uint32_t bits = 0;
-  std::array<uint32_t, 4> masks{};  // red, green, blue, alpha; for 16 and 32 bits
+  std::array<uint32_t, 4> masks{};  // masks of red, green, blue, alpha; for 16 and 32 bits
   std::vector<std::array<uint8_t, 3>> palette;
-  size_t pixels = 0;  // offset of the pixels
+  size_t pixels = 0;  // offset of the pixels in the file
   size_t row = 0;     // bytes of a row in the file
 };
 
@@ -65,7 +65,7 @@ void read_palette(std::span<const std::byte> file, uint32_t header, Bmp& bmp) {
   const size_t entry = header == kOldHeader ? 3 : 4;
   const uint32_t named = header == kOldHeader ? 0 : number_at(file, kFileHeader + 32, 4);
   const size_t count = std::min<size_t>(named == 0 ? 256 : named, size_t{1} << bmp.bits);
-  bmp.palette.resize(size_t{1} << bmp.bits);  // a colour that the palette lacks is black
+  bmp.palette.resize(size_t{1} << bmp.bits);  // a colour that the palette in the file lacks is black
   for (size_t i = 0; i < count; ++i) {
     for (size_t c = 0; c < 3; ++c) {
       bmp.palette[i][c] = static_cast<uint8_t>(number_at(file, kFileHeader + header + entry * i + 2 - c, 1));
@@ -104,7 +104,7 @@ Result<Bmp> parse(std::span<const std::byte> file) {
   return bmp;
 }
 
-// The value of the bits under a mask, scaled to 0..255.
+// Returns the value of the bits under a mask, scaled to 0..255.
 uint8_t masked_byte(uint32_t pixel, uint32_t mask) {
   const int shift = std::countr_zero(mask);
   const uint64_t most = mask >> shift;

@@ -5,7 +5,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Counts brackets outside strings. If the text is not JSON, the count may be wrong, but then the parser rejects the
+// Counts brackets outside strings. The count may be wrong if the text is not JSON, but then the parser rejects the
 // text.
 bool is_too_deep(std::string_view text) {
   int depth = 0;

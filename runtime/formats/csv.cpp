@@ -1,6 +1,6 @@
 // Parses a table in two passes. The first pass reads all cells as numbers, and finds the columns with a cell that is
-// neither a number nor a missing value. These columns, and those in CsvOptions::texts, hold texts. Only if there are
-// any, the text is parsed again, to collect their distinct texts and to store each cell's position among them. So
+// neither a number nor a missing value. These columns, and those in CsvOptions::texts, are columns of texts. If there
+// are any, a second pass collects the distinct texts of each column and stores the position of each cell among them. So
 // tables of numbers, which are the largest, are parsed once, and no cell is kept as a string.
 #include "runtime/formats/csv.h"
 
@@ -54,7 +54,7 @@ class Parser {
  public:
   Parser(std::string_view text, const CsvOptions& options, std::string_view name)
       : text_(text), options_(options), name_(name) {
-    // Skips the byte order mark of UTF-8, which some programs write first.
+    // Skips the byte order mark of UTF-8, which some programs write at the start of a file.
     if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text_.starts_with(kMark)) {
       text_.remove_prefix(kMark.size());
     }
@@ -78,16 +78,16 @@ class Parser {
   }
 
  private:
-  // The cells of a column so far.
+  // The kinds of cells found in a column so far.
   struct Found {
     bool named = false;       // CsvOptions::texts lists the column
     bool number = false;      // some cells are numbers
-    std::string placeholder;  // message with the place of the first placeholder
+    std::string placeholder;  // message about the first placeholder, with its place
   };
 
   std::string name_of(size_t column) const { return column < names_.size() ? names_[column] : ""; }
 
-  // Calls `use` with each wanted row. Reads the names of the header, if there is one.
+  // Calls `use` with each wanted row. If the table has a header, reads the names in it first.
   template <typename Use>
   Status each_row(Use use) {
     CsvRows rows(text_, options_.delimiter);
@@ -110,14 +110,14 @@ class Parser {
   void read_header(CsvRows& rows) {
     names_.clear();
     bool numbers = true;
-    bool counts = true;  // true for 0, 1, 2, ... or 1, 2, 3, ..., the names that programs give to columns without names
+    bool counts = true;  // true: the header is 0, 1, 2, ... or 1, 2, 3, ..., which programs use for unnamed columns
     while (const auto cell = rows.next_cell()) {
       const CsvCell meaning = classify_cell(*cell);
       numbers = numbers && meaning.kind == CsvCell::kNumber;
       counts = counts && (*cell == fmt::format("{}", names_.size()) || *cell == fmt::format("{}", names_.size() + 1));
       names_.emplace_back(*cell);
     }
-    constexpr size_t kFewest = 3;  // two samples such as 0,1 are common, so two columns prove nothing
+    constexpr size_t kFewest = 3;  // samples such as 0,1 are common, so a header of two numbers proves nothing
     table_.header_of_numbers = numbers && !names_.empty() && !(counts && names_.size() >= kFewest);
   }
 
@@ -171,7 +171,7 @@ class Parser {
       }
     }
     if (rows.fault() != nullptr) {
-      return {};  // each_row reports the fault
+      return {};  // each_row then reports the fault
     }
     if (width != table_.columns.size()) {
       return broken(name_, line,
@@ -232,7 +232,7 @@ class Parser {
   std::string_view text_;
   const CsvOptions& options_;
   std::string_view name_;
-  std::vector<std::string> names_;  // names of the header
+  std::vector<std::string> names_;  // column names in the header
   std::vector<Found> found_;        // index: column
   CsvTable table_;
 };

@@ -18,23 +18,23 @@ namespace xrun::runtime {
 using CsvKey = std::variant<int64_t, std::string>;
 
 struct CsvOptions {
-  bool header = false;         // the first row holds names
+  bool header = false;         // whether the first row has the names of the columns
   bool missing_values = true;  // false: an empty cell and words such as NA are texts
   char delimiter = ',';
   int64_t first = 0;  // rows [first, last), counted without the header
   int64_t last = INT64_MAX;
-  std::vector<CsvKey> texts;  // columns of texts, even if all cells are numbers; the cells decide about other columns
+  std::vector<CsvKey> texts;  // columns to read as texts even if all cells are numbers
   Bytes largest = 16 * kGiB;  // size limit of the text, after gunzip
   StopFlag stop = nullptr;
 };
 
 struct CsvColumn {
-  std::string name;  // empty without a header
+  std::string name;  // name of the column in the header; empty without a header
   // The distinct texts of a column of texts: in order of first appearance if CsvOptions::texts lists the column, else
   // in byte order.
   std::vector<std::string> texts;
-  // For a column of texts, the message for a user who needs numbers: "t.csv:2: column 1 is \"x4\", not a number", with
-  // the place of the first text.
+  // For a column of texts, the message for a user who needs numbers, with the place of the first text: "t.csv:2: column
+  // 1 is \"x4\", not a number".
   std::string fault;
   std::string help;  // the help that belongs to `fault`
 };
@@ -49,10 +49,10 @@ struct CsvTable {
   // The cells, row by row: a number, or in a column of texts the position in CsvColumn::texts. NaN is a missing value.
   // An infinity stands for an infinite number and for one that is larger than f32 can hold.
   std::vector<double> numbers;
-  // Gives the line of a row: pairs (row, line) for the rows at which line - row changes. Lines are counted from 1,
-  // including the header and empty lines.
+  // The lines of the rows in the file: pairs (row, line) for the rows at which the difference line - row changes. Lines
+  // are counted from 1, including the header and empty lines.
   std::vector<std::pair<int64_t, int64_t>> lines;
-  bool header_of_numbers = false;  // all cells of the header are numbers: the header may be a sample
+  bool header_of_numbers = false;  // all cells of the header are numbers, so it may be a row of data
 
   int64_t line_of(int64_t row) const;
 };

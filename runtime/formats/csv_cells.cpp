@@ -24,7 +24,7 @@ bool is_one_of(std::span<const std::string_view> words, std::string_view text) {
   return std::ranges::find(words, std::string_view(lower.data(), text.size())) != words.end();
 }
 
-// The value of a number whose exponent f64 cannot hold: 0 or an infinity.
+// Returns the value of a number whose exponent does not fit f64: 0 or an infinity.
 double beyond_f64(std::string_view text) {
   const size_t first = text.find_first_not_of("+-");
   const bool small = text.find_first_of("eE") != std::string_view::npos

@@ -19,7 +19,7 @@ struct CsvCell {
 
 CsvCell classify_cell(std::string_view text);
 
-// Whether the text is kMissing.
+// Whether the text is a missing value (kMissing).
 bool is_missing_value(std::string_view text);
 
 }  // namespace xrun::runtime

@@ -23,14 +23,14 @@ class CsvRows {
   // REQUIRES: the delimiter is not a line break. The text outlives this object.
   CsvRows(std::string_view text, char delimiter) : text_(text), delimiter_(delimiter) {}
 
-  // Moves to the next row; false at the end, or after a fault in the row before.
+  // Moves to the next row; returns false at the end of the text, or after a fault in the previous row.
   bool next_row();
-  // The next cell of the row, valid until the next call; nullopt after the last cell or after a fault.
+  // Returns the next cell of the row, valid until the next call; nullopt after the last cell or after a fault.
   std::optional<std::string_view> next_cell();
 
   // The line on which the row begins, counted from 1; after a fault, the line on which the faulty cell begins.
   int64_t line() const { return line_; }
-  // The fault, if there is one: a quote that is not closed, or text after a closing quote. Otherwise null.
+  // The fault that was found: a quote that is not closed, or text after a closing quote. Null if there is no fault.
   const char* fault() const { return fault_; }
 
  private:
@@ -45,11 +45,11 @@ class CsvRows {
   std::string_view text_;
   char delimiter_;
   size_t at_ = 0;
-  int64_t next_line_ = 1;  // line number at `at_`
+  int64_t next_line_ = 1;  // number of the line that contains `at_`
   int64_t line_ = 0;
-  bool in_row_ = false;  // more cells follow
+  bool in_row_ = false;  // whether the current row has more cells
   const char* fault_ = nullptr;
-  std::string cell_;  // the last cell in quotes
+  std::string cell_;  // the text of the last cell in quotes
 };
 
 }  // namespace xrun::runtime

@@ -16,7 +16,7 @@ namespace {
 
 struct PictureFormat {
   std::string_view name;
-  std::string_view extensions;  // extensions of file names, each with a space after it
+  std::string_view extensions;  // extensions of file names, each followed by a space
   std::string_view start;       // first bytes of every file of the format
   Result<PictureHeader> (*header)(std::span<const std::byte> file);
   Result<PictureHeader> (*decode)(std::span<const std::byte> file, const PixelTarget& target,
@@ -35,12 +35,12 @@ constexpr PictureFormat kFormats[] = {
     {"PPM", "", "P6", read_pnm_header, decode_pnm},
 };
 
-// "PNG, JPEG, WebP, BMP, PGM `word` PPM"
+// Returns "PNG, JPEG, WebP, BMP, PGM `word` PPM".
 std::string list_formats(std::string_view word) {
   std::string list;
   for (size_t i = 0; i < std::size(kFormats); ++i) {
     if (kFormats[i].extensions.empty()) {
-      continue;  // the format was already listed for another start of its files
+      continue;  // the format was already listed, for files with another start
     }
     const bool last = kFormats[i].name == std::end(kFormats)[-1].name;
     list += (list.empty() ? "" : last ? fmt::format(" {} ", word) : ", ") + std::string(kFormats[i].name);

@@ -6,7 +6,7 @@
 
 namespace xrun::runtime {
 
-// "PNG, JPEG, WebP, BMP, PGM and PPM", for messages.
+// The list of formats for messages: "PNG, JPEG, WebP, BMP, PGM and PPM".
 std::string picture_formats();
 
 // Whether a file name, or a path, ends with an extension of one of these formats, in any case.
@@ -18,13 +18,13 @@ struct PictureSize {
   int width = 0;
 };
 
-// The header of the picture as it looks upright: sizes have the orientation applied. The start of a file suffices if it
-// contains the header. Errors and threads: as for decode_picture.
+// Reads the header. The sizes in it are those of the upright picture, after the orientation is applied. The start of a
+// file suffices if it contains the header. Errors and threads: like decode_picture.
 Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
 
-// Decodes to interleaved bytes [height, width, target.channels], turned upright by the EXIF orientation. `out` grows to
-// the size and keeps its memory. The first bytes of the file determine the format. Errors: XG0412 the file has no known
-// format, is broken or cut short, or the picture is too large. Threads: any.
+// Decodes to interleaved bytes [height, width, target.channels], turned upright by the EXIF orientation. `out` is
+// resized and reuses its memory. The first bytes of the file determine the format. Errors: XG0412 the file has an
+// unknown format, is broken or cut short, or the picture is too large. Threads: any.
 Result<PictureSize> decode_picture(std::span<const std::byte> file, const PixelTarget& target,
                                    std::vector<uint8_t>& out);
 

@@ -33,7 +33,7 @@ void put_fixed(std::string& out, uint64_t value, int bytes) {
   }
 }
 
-// A CRC over bytes that contain CRCs would be weak, so the format rotates the CRC and adds a constant.
+// A CRC over bytes that contain CRCs would be weak, so the format rotates the CRC and adds a constant to it.
 void put_masked_crc(std::string& out, std::string_view bytes) {
   put_fixed(out, std::rotr(crc32c(bytes), 15) + 0xA282EAD8U, 4);
 }

@@ -15,8 +15,8 @@ std::string event_record(std::string_view bytes);
 // Returns the first record of a file. `time`: seconds since 1970.
 std::string first_event(double time);
 
-// Returns the second record of a file, which says that a part of a run begins at this step. TensorBoard then drops the
-// records of earlier files from this step on. Without it, steps that a resumed run repeats are shown twice.
+// Returns the second record of a file: the run begins or resumes at this step. TensorBoard then drops the records of
+// earlier files from this step on. Without it, TensorBoard would show steps that a resumed run repeats twice.
 std::string start_event(double time, int64_t step);
 
 // Returns a record with the numbers of one step, by tag, as an Event message of TensorFlow's event.proto. Numbers

@@ -14,15 +14,15 @@ namespace {
 using View = std::span<const std::byte>;
 
 constexpr std::string_view kPrefix("Exif\0\0", 6);
-// The limit for the start of a file that is searched. The block of a JPEG is a segment of at most 64 KiB after a few
-// other segments, so this is more than enough.
+// Only this number of bytes at the start of a file is searched. The EXIF block of a JPEG is a segment of at most 64 KiB
+// after a few other segments, so this is more than enough.
 constexpr size_t kLongest = 1 << 20;
 
 bool starts_with(View bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-// Reads a number of `width` bytes at `at`; bytes beyond the end are left out.
+// Reads a number of `width` bytes at `at`; bytes after the end of the data are left out.
 uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
   uint32_t value = 0;
   for (size_t i = 0; i < width && at + i < bytes.size(); ++i) {
@@ -57,7 +57,7 @@ View block_of_webp(View file) {
     const size_t length = number_at(file, at + 4, 4, false);
     if (starts_with(file.subspan(at), "EXIF")) {
       const View content = part(file, at + 8, length);
-      // Some programs also write the prefix that belongs before a JPEG's block.
+      // Some programs also write the prefix that the block has in a JPEG.
       return starts_with(content, kPrefix) ? content.subspan(kPrefix.size()) : content;
     }
     at += 8 + length + length % 2;
@@ -65,7 +65,7 @@ View block_of_webp(View file) {
   return {};
 }
 
-// The block of a PNG or WebP file, after the prefix that it would have in a JPEG.
+// Returns the EXIF block of a PNG or WebP file, with the prefix that the block would have in a JPEG.
 std::vector<std::byte> prefixed_block(View file) {
   const bool is_png = starts_with(file, "\x89PNG");
   const bool is_webp = starts_with(file, "RIFF") && starts_with(part(file, 8, 4), "WEBP");
@@ -83,7 +83,7 @@ struct FreeExif {
 }  // namespace
 
 int exif_orientation(std::span<const std::byte> file) {
-  // libexif finds the block of a JPEG in its segments.
+  // libexif itself finds the EXIF block in the segments of a JPEG.
   const bool is_jpeg = starts_with(file, "\xFF\xD8\xFF");
   const std::vector<std::byte> prefixed = is_jpeg ? std::vector<std::byte>() : prefixed_block(file);
   const View block = part(is_jpeg ? file : View(prefixed), 0, kLongest);
@@ -91,7 +91,7 @@ int exif_orientation(std::span<const std::byte> file) {
   if (data == nullptr) {
     return 1;
   }
-  // Tags that have a wrong type or are missing are neither repaired nor added.
+  // libexif must neither repair tags of a wrong type nor add missing tags.
   exif_data_unset_option(data.get(), EXIF_DATA_OPTION_FOLLOW_SPECIFICATION);
   exif_data_load_data(data.get(), reinterpret_cast<const unsigned char*>(block.data()),
                       static_cast<unsigned>(block.size()));

@@ -17,8 +17,8 @@
 namespace xrun::runtime {
 namespace {
 
-// The limit of the ratio between unpacked and packed bytes. Deflate reaches at most 1,032; ordinary data stays far
-// below a thousand.
+// The limit of the ratio between unpacked and packed bytes. Deflate can reach 1,032 at most; the ratio of ordinary data
+// is far below a thousand.
 constexpr uint64_t kMostRatio = 1000;
 constexpr uint64_t kAnyRatio = 1 << 20;  // a file may unpack to this many bytes at any ratio
 
@@ -91,7 +91,7 @@ class Gunzip {
   Gunzip(const Gunzip&) = delete;
 
   // Unpacks `packed` and appends the result until `to` has `most` bytes. Returns null, or the fault. Empty `packed`
-  // means the end of the file, which is a fault inside a member.
+  // means that the file has ended, which is a fault inside a member.
   const char* add(std::span<const std::byte> packed, std::vector<std::byte>& to, size_t most) {
     if (packed.empty()) {
       return ended_ ? nullptr : "cut short";
@@ -99,7 +99,7 @@ class Gunzip {
     packed_ += packed.size();
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     stream_.avail_in = static_cast<uInt>(packed.size());
-    bool full = false;  // the last call filled its output, so more may follow without input
+    bool full = false;  // whether the last call filled its output, so that more output may follow without further input
     while ((stream_.avail_in > 0 || full) && to.size() < most) {
       if (ended_) {
         if (const char* why = begin_member()) {
@@ -128,7 +128,7 @@ class Gunzip {
   }
 
  private:
-  // Called between two members, or before the zeros with which tapes pad a file.
+  // Called between two members, or at the zeros with which tapes pad a file.
   const char* begin_member() {
     if (*stream_.next_in == 0) {
       padded_ = true;
@@ -145,8 +145,8 @@ class Gunzip {
 
   z_stream stream_{};
   uint64_t packed_ = 0;
-  bool ended_ = false;   // after the last byte of a member
-  bool padded_ = false;  // after zeros that follow a member
+  bool ended_ = false;   // the position is after the last byte of a member
+  bool padded_ = false;  // the position is after zeros that follow a member
 };
 
 bool is_gzip(std::span<const std::byte> start) {

@@ -17,7 +17,7 @@
 
 namespace xrun::runtime {
 
-// The error XG0401 for a path, with the system's reason: kContent if the path does not exist, else kWorld.
+// The error XG0401 for a path, with the system's reason; kContent if the path does not exist, else kWorld.
 Error file_error(std::string_view path, int error_number);
 
 // Returns the first `most` bytes of a file after gunzip; fewer if the file is shorter. To detect a file that is too
@@ -25,16 +25,16 @@ Error file_error(std::string_view path, int error_number);
 // other bytes); kInterrupted, also if a signal ends a read that waits.
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop = nullptr);
 
-// One file of an archive while it is read.
+// One file in an archive that is being read.
 class ArchiveEntry {
  public:
   virtual ~ArchiveEntry() = default;
   virtual std::string_view name() const = 0;  // path inside the archive
-  virtual Bytes bytes() const = 0;            // according to the archive; 0 if it is not given
-  // Appends the contents, at most `most` bytes. Errors: XG0412 they are damaged, encrypted, or longer than `most`;
-  // XG0401 the archive cannot be read.
+  virtual Bytes bytes() const = 0;            // size according to the archive; 0 if it is unknown
+  // Appends the contents, at most `most` bytes. Errors: XG0412 the contents are damaged, encrypted, or longer than
+  // `most`; XG0401 the archive cannot be read.
   virtual Status read(std::vector<std::byte>& to, Bytes most) = 0;
-  // Appends the first bytes, at most `most`; the rest is not checked.
+  // Appends the first bytes of the contents, at most `most`; the rest is not checked.
   virtual Status read_start(std::vector<std::byte>& to, Bytes most) = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace xrun::runtime {
 
-// Checks that the bytes do not begin like one of these formats. Errors: XG0412 with the format and a way to convert it.
+// Checks that the bytes do not begin like such a format. Errors: XG0412 with the format and a way to convert it.
 Status refuse_foreign(std::span<const std::byte> bytes, std::string_view path);
 
 }  // namespace xrun::runtime

@@ -28,13 +28,13 @@ inline constexpr Bytes kMostIdxHeader = 4 + 4 * kMostIdxDims;
 // or it has more than kMostIdxDims dimensions or more than 64 GiB of data.
 Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name);
 
-// Bytes of an element; 0 for an unknown type.
+// The number of bytes of an element; 0 for an unknown type.
 Bytes idx_element_bytes(int type);
 
 // Describes the contents for messages: "f32 [10, 28, 28]".
 std::string idx_content(const IdxHeader& header);
 
-// Element `index` of the big-endian data as f64, which holds every type exactly.
+// Returns element `index` of the big-endian data as f64, which represents every type exactly.
 double idx_number(int type, std::span<const std::byte> data, size_t index);
 
 // The error XG0412 for a broken file of this name.

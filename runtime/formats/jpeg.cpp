@@ -10,7 +10,7 @@
 namespace xrun::runtime {
 namespace {
 
-// A progressive file can demand any number of scans over the whole picture.
+// Limits the time of decoding, since a progressive file can contain any number of scans over the whole picture.
 constexpr int kMostScans = 200;
 constexpr long kDecoderMemory = 512L << 20;
 
@@ -18,7 +18,7 @@ struct JpegState {
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
   std::jmp_buf leave;
-  PictureHeader header;  // a copy, since libjpeg frees the source after the picture
+  PictureHeader header;  // a copy, since libjpeg frees its own values with the picture
   char message[JMSG_LENGTH_MAX];
 };
 
@@ -53,7 +53,7 @@ PictureHeader header_of(const jpeg_decompress_struct& info) {
   return header;
 }
 
-// Reads the header. REQUIRES: `state.leave` is set, which libjpeg jumps to on errors.
+// Reads the header. REQUIRES: `state.leave` is set, since libjpeg jumps to it on errors.
 bool begin_jpeg(jpeg_decompress_struct& info, JpegState& state, std::span<const std::byte> file) {
   jpeg_create_decompress(&info);
   info.mem->max_memory_to_use = kDecoderMemory;
@@ -74,8 +74,8 @@ bool read_header(jpeg_decompress_struct& info, JpegState& state, std::span<const
   return setjmp(state.leave) == 0 && begin_jpeg(info, state, file);
 }
 
-// Chooses what libjpeg decodes to: grey for grey files, CMYK for files of inks, RGB for all others. RGB is used even if
-// grey is the target, since the stored Y can differ from the grey of the decoded colours, which are clamped.
+// Chooses the layout that libjpeg decodes to: grey for grey files, CMYK for CMYK and YCCK files, else RGB. RGB is used
+// even if grey is the target, since the stored Y can differ from the grey of the decoded, clamped colours.
 PixelLayout choose_layout(jpeg_decompress_struct& info) {
   if (info.jpeg_color_space == JCS_GRAYSCALE) {
     info.out_color_space = JCS_GRAYSCALE;

@@ -5,8 +5,8 @@
 
 namespace xrun::runtime {
 
-// Both read grey, RGB, YCbCr, CMYK and YCCK files of up to 200 scans. Damaged files, which libjpeg would fill with
-// grey, are rejected. Errors: XG0412. Threads: any.
+// Both functions read grey, RGB, YCbCr, CMYK and YCCK files of up to 200 scans. Damaged files, which libjpeg would fill
+// with grey, are rejected. Errors: XG0412. Threads: any.
 Result<PictureHeader> read_jpeg_header(std::span<const std::byte> file);
 // `out` receives [height, width, target.channels] as stored, without the orientation.
 Result<PictureHeader> decode_jpeg(std::span<const std::byte> file, const PixelTarget& target,

@@ -30,8 +30,8 @@ std::u32string decode(std::string_view text) {
   return characters;
 }
 
-constexpr size_t kMostAtOnce = size_t{16} << 20;  // libarchive accepts less than 2 GiB per call
-constexpr int kBlock = 1 << 20;                   // bytes that are passed to the sink at a time
+constexpr size_t kMostAtOnce = size_t{16} << 20;  // libarchive accepts less than 2 GiB in one call
+constexpr int kBlock = 1 << 20;                   // number of bytes that are passed to the sink at a time
 
 la_ssize_t give(archive* a, void* to, const void* data, size_t size) {
   const int fault = (*static_cast<const ByteSink*>(to))({static_cast<const std::byte*>(data), size});
@@ -68,7 +68,7 @@ bool add_array(archive* a, const NpyArray& array) {
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);
   archive_entry_set_size(entry.get(), static_cast<la_int64_t>(header.size() + array.data.size()));
-  const bool packed = array.descr != "<f4";  // outputs of a network (f32) hardly compress
+  const bool packed = array.descr != "<f4";  // outputs of a network (f32) can hardly be compressed
   return (packed ? archive_write_zip_set_compression_deflate(a) : archive_write_zip_set_compression_store(a)) ==
              ARCHIVE_OK &&
          archive_write_header(a, entry.get()) == ARCHIVE_OK && write_whole(a, std::as_bytes(std::span(header))) &&

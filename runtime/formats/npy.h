@@ -16,21 +16,21 @@ namespace xrun::runtime {
 
 // An array: its type as NumPy writes it ("<f4", "<i8", "<U12"), its shape, and the bytes of its elements, row-major.
 struct NpyArray {
-  std::string name;  // name in an archive
+  std::string name;  // name of the array in an archive
   std::string descr;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
 };
 
-// The header of format version 1.0, padded so that the data begins at a multiple of 64.
+// Returns the header of format version 1.0, padded so that the data begins at a multiple of 64.
 std::string npy_header(const NpyArray& array);
 
-// Texts as array elements of equal width: UTF-32, padded with zeros. A byte that is not UTF-8 is written as "\xE9".
+// Texts as array elements of equal width: UTF-32, padded with zeros. A byte that is not UTF-8 becomes the text "\xE9".
 struct NpyTexts {
   std::string descr;
   std::vector<char32_t> data;
 };
-// Converts texts. Errors: XG0901 the array would be larger than `most`; one long text widens all elements.
+// Converts texts. Errors: XG0901 the array would be larger than `most`: one long text widens all elements.
 Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most);
 
 // Writes a zip archive with NAME.npy for each array to the sink `to`. Arrays may have any size and are not copied;

@@ -15,7 +15,7 @@ namespace xrun::runtime {
 
 constexpr size_t kReadChunk = 64 * 1024;
 
-// Whether a file of `packed` bytes may not unpack to this many bytes.
+// Whether a file of `packed` bytes is rejected because it unpacks to `unpacked` bytes.
 bool unpacks_too_far(uint64_t packed, uint64_t unpacked);
 
 // XG0412: the content of a file is damaged.

@@ -16,7 +16,7 @@
 
 namespace xrun::runtime {
 
-// The facts in a file's header. Sizes are those of the stored picture, except from read_picture_header.
+// The header of a picture file. Sizes are those of the stored picture, except from read_picture_header.
 struct PictureHeader {
   int64_t height = 0;
   int64_t width = 0;
@@ -28,13 +28,13 @@ struct PictureHeader {
 // The largest picture that is decoded, in pixels.
 inline constexpr int64_t kMostPixels = int64_t{1} << 26;
 
-// The pixels that a picture is decoded to.
+// The form of the pixels to which a picture is decoded.
 struct PixelTarget {
   int channels = 3;                        // 1: grey, 3: RGB
-  std::array<uint8_t, 3> background = {};  // RGB shown under transparent pixels; default black
+  std::array<uint8_t, 3> background = {};  // RGB colour shown under transparent pixels; default: black
 };
 
-// The bytes of a pixel, interleaved. CMYK is the Adobe variant in JPEG: 255 is no ink.
+// The bytes of a pixel, interleaved. In kInvertedCmyk (Adobe's variant in JPEG files) 255 means no ink.
 enum class PixelLayout : uint8_t { kGrey, kGreyAlpha, kRgb, kRgba, kInvertedCmyk };
 
 int bytes_of(PixelLayout layout);
@@ -42,10 +42,10 @@ int bytes_of(PixelLayout layout);
 // Converts one row of `width` pixels; `to` has width * target.channels bytes.
 void convert_row(PixelLayout layout, const uint8_t* from, size_t width, const PixelTarget& target, uint8_t* to);
 
-// The error XG0412 for a picture with broken content.
+// Makes the error XG0412 for a picture with broken content.
 Error broken_picture(std::string message);
 
-// Checks the size. Errors: XG0412 it is not 1 to kMostPixels pixels. `format` is for the message: "PNG".
+// Returns XG0412 unless width, height >= 1 and width * height <= kMostPixels. `format`: for the message, such as "PNG".
 Status check_picture_size(std::string_view format, int64_t width, int64_t height);
 
 }  // namespace xrun::runtime

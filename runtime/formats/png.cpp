@@ -46,7 +46,7 @@ void on_read(png_structp png, png_bytep to, size_t count) {
 void read_info(png_structp png, png_infop info, PngState& state) {
   png_set_read_fn(png, &state, on_read);
   png_set_user_limits(png, static_cast<png_uint_32>(kMostPixels), static_cast<png_uint_32>(kMostPixels));
-  // The number -1 stands for all chunks that do not affect the stored values. They are ignored.
+  // The number -1 means all chunks that libpng does not need for the stored values. They are ignored.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(png, info);
   state.header.height = png_get_image_height(png, info);

@@ -17,8 +17,8 @@ struct Pnm {
   PixelLayout layout = PixelLayout::kGrey;
   int64_t width = 0;
   int64_t height = 0;
-  int64_t largest = 0;  // the largest value
-  size_t pixels = 0;    // offset of the pixels
+  int64_t largest = 0;  // the largest value of a channel, from the header
+  size_t pixels = 0;    // offset of the pixels in the file
 
   int64_t row_values() const { return width * bytes_of(layout); }
 };
@@ -27,8 +27,8 @@ char char_at(std::span<const std::byte> file, size_t at) {
   return at < file.size() ? static_cast<char>(file[at]) : '\0';
 }
 
-// Reads the decimal number at or after `at`, and moves `at` to its end. Returns -1 if there is no number, or if it is
-// above 2^30.
+// Reads the first decimal number at or after `at`, and moves `at` to the end of the number. Returns -1 if there is no
+// number, or if it is above 2^30.
 int64_t next_number(std::span<const std::byte> file, size_t& at) {
   constexpr int64_t kMost = int64_t{1} << 30;
   for (;; ++at) {
@@ -76,7 +76,7 @@ Result<PictureHeader> read_pnm_header(std::span<const std::byte> file) {
 Result<PictureHeader> decode_pnm(std::span<const std::byte> file, const PixelTarget& target,
                                  std::vector<uint8_t>& out) {
   XRUN_ASSIGN(const Pnm pnm, parse(file));
-  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes per value; in text at least one digit
+  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes of a value; in text at least one digit
   const auto row_values = static_cast<size_t>(pnm.row_values());
   if (pnm.pixels > file.size() || row_values * static_cast<size_t>(pnm.height) * width > file.size() - pnm.pixels) {
     return broken_pnm("cut short");

@@ -25,12 +25,12 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   ~SafetensorsWriter();
 
-  // Appends bytes to the data part.
+  // Appends bytes to the data part of the file.
   Status write(std::span<const std::byte> bytes);
   // Makes the file durable and closes it. REQUIRES: all data has been written.
   Status finish();
 
-  Bytes bytes() const { return bytes_; }  // bytes of the file so far
+  Bytes bytes() const { return bytes_; }  // size of the file so far
   std::string digest() const { return hash_.hex(); }
 
  private:

@@ -135,7 +135,7 @@ class HeaderReader : public json::json_sax_t {
   std::set<std::string> inner_;
 };
 
-// The number of bytes that the shape needs; -1 if it is not a whole number of bytes or overflows.
+// Returns the number of bytes for the shape; -1 if it is not a whole number of bytes or overflows.
 Bytes bytes_of(const SafeTensor& tensor) {
   int64_t bits = bits_of(tensor.dtype);
   for (const int64_t dim : tensor.shape) {

@@ -19,20 +19,20 @@ struct SafeTensor {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
-  Bytes begin = 0;  // offset in the data part
+  Bytes begin = 0;  // offset of the tensor in the data part
   Bytes end = 0;
 };
 
 struct SafeHeader {
   std::vector<SafeTensor> tensors;  // in the order of their data
   std::map<std::string, std::string> metadata;
-  Bytes header_bytes = 0;  // length word and JSON: where the data begin
+  Bytes header_bytes = 0;  // bytes of length word and JSON, after which the data begins
   Bytes data_bytes = 0;
 
   const SafeTensor* find(std::string_view name) const;
 };
 
-// The most bytes that the reference implementation allows for the JSON.
+// The largest number of bytes of JSON that the reference implementation accepts.
 inline constexpr Bytes kMostHeaderBytes = 100'000'000;
 
 // Parses the start of a file that is `file_bytes` long. `start` must contain the length word and the JSON; `name` is
@@ -45,7 +45,7 @@ Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes fil
 std::string print_safetensors(const std::vector<SafeTensor>& tensors,
                               const std::map<std::string, std::string>& metadata);
 
-// Sorts the tensors by alignment, descending, then by name, like the reference implementation, and sets their offsets.
+// Sorts the tensors by descending alignment, then by name, like the reference implementation, and sets their offsets.
 void lay_out(std::vector<SafeTensor>& tensors);
 
 // The error XG0715 for a file that is damaged or not a safetensors file.

@@ -36,7 +36,7 @@ uint32_t number_at(std::span<const std::byte> bytes, size_t at, size_t count) {
   return number;
 }
 
-// A picture of an animation: its place on the canvas, and its own file without the first header.
+// A picture of an animation: its place on the canvas, and its bytes as a WebP file without the RIFF header.
 struct Frame {
   int left = 0;
   int top = 0;
@@ -81,8 +81,8 @@ PixelLayout layout_of(const WebPBitstreamFeatures& features) {
   return features.has_alpha != 0 || features.has_animation != 0 ? PixelLayout::kRgba : PixelLayout::kRgb;
 }
 
-// The header with the memory that decoding needs. The decoder holds the decoded picture. For a lossless picture or the
-// alpha of a lossy one it also holds a copy in its own format; this copy is counted for every file.
+// Returns the header with the memory that decoding needs. The decoder stores the decoded picture. For a lossless
+// picture or the alpha of a lossy one it also stores a copy in its own format; this copy is counted for every file.
 PictureHeader header_of(const WebPBitstreamFeatures& features) {
   const Bytes pixels = Bytes{features.width} * features.height;
   return {.height = features.height,

@@ -60,7 +60,7 @@ void Records::add(int64_t step, const std::vector<Measured>& metrics) {
       continue;
     }
     std::erase_if(record.best, [&](const BestStep& best) { return best.step == step; });
-    // Inserts the step after the steps that are equally good, since only a better step is a new best.
+    // Inserts the step after steps with an equal value, since only a better value is a new best.
     const auto worse = std::ranges::find_if(
         record.best, [&](const BestStep& best) { return record.highest ? best.value < *value : best.value > *value; });
     record.best.insert(worse, {step, *value});

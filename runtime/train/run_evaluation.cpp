@@ -38,7 +38,7 @@ Status TrainingRun::make_evaluator() {
   return evaluator_->state().share_rows(session_->state());
 }
 
-// Handles the results of an evaluation: saves the step if it is among the best and not saved yet, and checks
+// Handles the results of an evaluation: saves the step if it is one of the best and not saved yet, and checks
 // `stop_when`.
 Status TrainingRun::follow(const std::vector<Measured>& metrics) {
   records_.add(done_, metrics);

@@ -1,4 +1,4 @@
-// The start of a run: resumes from a checkpoint, or sets the initial weights, and reports the start.
+// The start of a run: resumes from a checkpoint or sets the initial weights, and reports the start.
 // Tests: tests/runtime/train/trainer_test.cpp
 #include <algorithm>
 #include <filesystem>
@@ -75,7 +75,7 @@ void TrainingRun::initialise(const std::function<bool(const StateTensor&)>& want
   session_->state().initialise(train_.seed, wanted, request_.run.moved);
 }
 
-// Starts from the checkpoint of `init = checkpoint(path)`.
+// Initialises the state from the checkpoint of `init = checkpoint(path)`.
 Status TrainingRun::start_from(const std::string& path) {
   XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
   request_.events.on(WorkEvent{.work = Work::kLoad, .subject = path});
@@ -106,7 +106,7 @@ Status TrainingRun::start_from(const std::string& path) {
   return {};
 }
 
-// Sets everything in the session that depends on the progress of the run.
+// Sets all values in the session that depend on the progress of the run.
 void TrainingRun::follow_clock() {
   session_->follow([this](int64_t step) { return clock_.rate(step); }, done_);
   if (const CompressSpec& compress = train_.compress; compress.warmup) {

@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kLeast = 1e-3;  // least cost of a save; without it a clock that stands still causes endless saves
+constexpr Seconds kLeast = 1e-3;  // least cost of a save; otherwise a clock that stands still would cause endless saves
 
 }  // namespace
 
@@ -23,11 +23,11 @@ Seconds best_interval(Seconds save, Seconds mtbf) {
 void SaveInterval::begin(int64_t step, Seconds now) {
   first_ = step;
   since_ = now;
-  next_ = step + 1;  // the first look shows how long a step takes
+  next_ = step + 1;  // the first decision also shows how long a step takes
 }
 
-// Decides to save if the interval is over. Otherwise places the next look after half of the remaining time, so that few
-// looks suffice for steps of any length.
+// Decides to save if the interval has passed. Otherwise the next decision is made after half of the remaining time, so
+// that few decisions are made, whatever the duration of a step.
 SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
   const Seconds passed = now - since_;
   const Seconds left = seconds() - passed;
@@ -35,7 +35,7 @@ SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
   if (left < of_step / 2) {
     return {.save = true, .next = step + 1};
   }
-  constexpr double kMost = 1 << 20;  // steps; ensures a look even if steps take no time
+  constexpr double kMost = 1 << 20;  // steps; a decision is made at least this often, even if steps take no time
   return {.save = false, .next = step + static_cast<int64_t>(std::clamp(left / of_step / 2, 1.0, kMost))};
 }
 

@@ -88,7 +88,7 @@ Status Saves::finish_copies() {
   }
   events_.on(WorkEvent{.work = Work::kCopy, .subject = "the second copy of the checkpoint"});
   XRUN_TRY(follow_copies(true));
-  if (not_copied_ > 1) {  // the first one was reported
+  if (not_copied_ > 1) {  // the first such checkpoint was reported before
     events_.on(
         WarnEvent{"XG0823", fmt::format("{} checkpoints of this run have no second copy, the last of them {}: {}",
                                         format_count(not_copied_), last_not_copied_.path, last_not_copied_.fault)});
@@ -96,8 +96,8 @@ Status Saves::finish_copies() {
   return {};
 }
 
-// Reports the second copies that have ended. A checkpoint whose copy fails is complete, so the run continues; it warns
-// about the first such checkpoint, and reports their number at the end of the run.
+// Reports the second copies that have ended. If a copy fails, its checkpoint is complete, so the run continues. The
+// first failure is reported by a warning, and the number of failures at the end of the run.
 Status Saves::follow_copies(bool wait) {
   if (!copies_) {
     return {};

@@ -22,7 +22,7 @@ namespace xrun::runtime {
 // Threads: the trainer's, between steps. All functions are collective, with the same arguments on all ranks.
 class Saves {
  public:
-  // All arguments outlive the object. If `store` is null, nothing is saved. `now`: the time of the run.
+  // All arguments outlive the object. If `store` is null, nothing is saved. `now` returns the time since the start.
   Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store, const RunClock& clock, Session& session,
         ClassGraphs& graphs, EventSink& events, std::function<Seconds()> now);
 
@@ -30,23 +30,23 @@ class Saves {
   void begin(int64_t step);
   // Whether to save after `step` steps.
   Result<bool> due(int64_t step);
-  // Saves after `step` steps, or begins to, after the previous save has ended. Errors: those of the store, also from
-  // the previous save.
+  // Saves after `step` steps, or begins a background save, once the previous save has ended. Errors: those of the
+  // store, also from the previous save.
   Status save(int64_t step);
   // Switches to `session`, in which later steps run. REQUIRES: no save is under way.
   void move_to(Session& session) { session_ = &session; }
-  // Whether a save was begun when `step` or more steps were done.
+  // Whether a save was begun after `step` steps or later.
   bool has(int64_t step) const { return step <= step_; }
   // Call after each step: reports the background save once it is durable, and second copies that have ended. Errors:
   // those of the store.
   Status look();
-  // Waits for the save in the background. Errors: those of the store.
+  // Waits for the save in the background to end. Errors: those of the store.
   Status finish() { return follow(true); }
-  // Call at the end of the run, after its last save: waits for second copies, and warns if checkpoints have no copy.
-  // Errors: those of the store.
+  // Call at the end of the run, after its last save: waits for second copies, and warns if some checkpoints have no
+  // copy. Errors: those of the store.
   Status finish_copies();
-  // Call before the graphs of classes change. No instruction changes them, so the guard of a background save does not
-  // notice that; this call makes the save read them first.
+  // Call before the graphs of classes change. This code changes them, not an instruction, so the guard of a background
+  // save is not called for them; this call makes the save read the graphs first.
   void before_graphs_change();
   // The path of the newest durable checkpoint; empty if no checkpoint is durable.
   const std::string& path() const { return path_; }
@@ -77,7 +77,7 @@ class Saves {
   std::optional<UnderWay> under_way_;
   int64_t step_ = 0;  // steps done when a save was last begun
   std::string path_;
-  int64_t not_copied_ = 0;  // checkpoints without a second copy
+  int64_t not_copied_ = 0;  // number of checkpoints without a second copy
   CheckpointCopy last_not_copied_;
 };
 

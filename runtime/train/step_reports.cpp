@@ -134,7 +134,7 @@ Status StepReports::look_for_stragglers() {
     const PaceReport theirs = pace_report(text);
     paces.insert(paces.end(), theirs.paces.begin(), theirs.paces.end());
   }
-  // All ranks take the seconds of rank 0, so that their next windows have the same steps.
+  // All ranks use the window's duration on rank 0, so that their next windows have the same steps.
   for (const auto& [pace, factor] : stragglers_.judge(paces, pace_report(texts[0]).seconds)) {
     request_.events.on(WarnEvent{
         "XG0843",

@@ -1,5 +1,5 @@
 // Reports the steps of a run: losses, times and profiles. The loss and the metrics are read after every step, for the
-// means of a line of progress; instructions are timed only in the steps for which an event sink, a watch or the profile
+// means in progress lines; instructions are timed only in the steps for which an event sink, a watch or the profile
 // needs the times.
 #pragma once
 
@@ -26,12 +26,12 @@ class StepReports {
   // All arguments outlive the object.
   StepReports(const TrainRequest& request, const RunClock& clock, Session& session);
   // Switches to `session`, in which later steps run with another size. Reports the measurements of the steps so far;
-  // the watch for stragglers begins a new window.
+  // the straggler watch begins a new window.
   void move_to(Session& session, const StepPrediction& predicted);
 
   // Call when the next step begins to wait for its data. Asks the sink, the watches and the profile whether they want
-  // the step, and makes the session time it if any of them does.
-  //   due   the `due` of EventSink::wants_step
+  // to measure the step, and makes the session time it if any of them does.
+  //   due   the argument `due` of EventSink::wants_step
   //   mass  the step measures the softmax share of the active classes
   void begin(bool due, bool mass = false);
   void data_is_here();
@@ -40,9 +40,9 @@ class StepReports {
   void graphs_are_here();
   // Reads the results of `step`; the first step is 1. Errors: those of reading.
   Status read(int64_t step, double lr);
-  // Reports the step to the sink, the watches and the profile if they wanted it. Errors: that of any rank.
+  // Reports the step to the sink, the watches and the profile if they asked for it. Errors: the error of any rank.
   Status tell(int64_t step);
-  // Call after the last step that was done: reports the profile, even if incomplete.
+  // Call after the last step of the run: reports the profile, even if it is incomplete.
   void finish();
 
   LineMeans& line() { return line_; }
@@ -52,7 +52,7 @@ class StepReports {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int64_t kProfiled = 10;  // steps of a profile, if the run has that many after its warm-up
+  static constexpr int64_t kProfiled = 10;  // steps in a profile, if the run has this many steps after its warm-up
 
   bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_ || mass_looks_; }
   void share_results();
@@ -69,27 +69,27 @@ class StepReports {
   const TrainSpec& train_;
   const RunClock& clock_;
   Session* session_;
-  Seconds predicted_step_;  // for steps of this size
+  Seconds predicted_step_;  // predicted duration of steps of the current size
   bool due_ = false;
   bool sink_looks_ = false;
   bool watch_looks_ = false;
   bool profile_looks_ = false;
   bool mass_looks_ = false;
-  bool stragglers_look_ = false;  // the watch for stragglers needs the times of the step but not its results
-  int64_t steps_ = 0;             // steps begun
+  bool stragglers_look_ = false;  // whether the straggler watch needs the times of the step but not its results
+  int64_t steps_ = 0;             // number of steps begun
   Clock::time_point begin_;
   // The report of the last step, without its times if nobody asked for it.
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};
   LineMeans line_;
-  std::vector<ValueId> metric_values_;      // values of report_.metrics
-  std::vector<std::string> metric_labels_;  // the partial label of each; empty: not a partial label
+  std::vector<ValueId> metric_values_;      // values of the metrics in report_.metrics
+  std::vector<std::string> metric_labels_;  // partial label of each metric; empty: not a partial label
   std::vector<float> rows_;
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;
-  StepProfile profile_;  // the steps that `--profile` asks for
+  StepProfile profile_;  // profile of the steps for `--profile`
   bool told_profile_ = false;
   ProfileEvent profiled_;           // sums over the profiled steps
-  std::optional<StepWatch> watch_;  // watches steps of the first size
+  std::optional<StepWatch> watch_;  // watches steps of the first batch size
   MassWatch mass_watch_;
   StragglerWatch stragglers_;
 };

@@ -21,7 +21,7 @@ Result<TrainOutcome> TrainingRun::run() {
   Status status = steps_within_memory();
   request_.batches.stop();
   if (!status.ok() && whole_ && !saves_.has(done_)) {
-    (void)save();  // keep the progress despite unreadable data; the first error is the one to report
+    (void)save();  // keep the progress although data is unreadable; the first error is the one to report
   }
   if (Status last_save = saves_.finish(); status.ok()) {
     status = std::move(last_save);
@@ -65,7 +65,7 @@ std::vector<Bytes> TrainingRun::host_sent() const {
   return sent;
 }
 
-// Reports the end of the run, whose steps and saves had this status. All ranks call it.
+// Reports the end of the run; `status` is the outcome of its steps and saves. All ranks call it.
 void TrainingRun::report_end(const TrainOutcome& outcome, const Status& status) {
   request_.events.on(EndEvent{.step = done_,
                               .steps = total_,
@@ -86,7 +86,7 @@ void TrainingRun::report_end(const TrainOutcome& outcome, const Status& status) 
                               .peak_resident = peak_resident()});
 }
 
-// Runs the steps, and turns std::bad_alloc, for example from an evaluation, into an error, so that the progress is
+// Runs the steps. Turns std::bad_alloc, for example from an evaluation, into an error, so that the progress can be
 // saved.
 Status TrainingRun::steps_within_memory() {
   try {
@@ -107,7 +107,7 @@ Status TrainingRun::run_steps() {
   const int64_t first = done_;
   saves_.begin(done_);
   whole_ = true;
-  // Evaluates again after resuming, since a checkpoint does not record whether the evaluation after it was completed.
+  // Evaluates again after resuming, since a checkpoint does not record whether the evaluation after it had completed.
   if (resumed_ && (done_ == total_ || due(eval_span()))) {
     XRUN_TRY(evaluate_now());
   }
@@ -115,7 +115,7 @@ Status TrainingRun::run_steps() {
   while (done_ < end && !interrupted_ && !stopped_) {
     const bool last = done_ + 1 == end;
     if (Status stepped = run_step(last); !stepped.ok()) {
-      // If the run was asked to stop while it waited for data, the state is complete, and the progress is saved.
+      // If the run was asked to stop while it waited for data, the state is complete, so the progress is saved.
       if (stepped.error().kind != ErrorKind::kInterrupted || !whole_) {
         return stepped;
       }
@@ -126,7 +126,7 @@ Status TrainingRun::run_steps() {
     whole_ = true;
     interrupted_ = !last && session_->stops();
     if (interrupted_ && !told_to_stop()) {
-      request_.events.on(InterruptEvent{});  // another rank was interrupted
+      request_.events.on(InterruptEvent{});  // this rank stops because another rank was interrupted
     }
     XRUN_TRY(reports_.tell(done_));
     XRUN_TRY(look_after_saves(last || interrupted_));
@@ -137,7 +137,7 @@ Status TrainingRun::run_steps() {
       XRUN_TRY(save());
     }
   }
-  // A run of no steps saves its initial values.
+  // Saves the initial values, so that a run without steps also has a checkpoint.
   const bool begins = done_ == 0 && !resumed_ && !interrupted_;
   if (begins || (interrupted_ && !saves_.has(done_))) {
     XRUN_TRY(save());
@@ -148,13 +148,13 @@ Status TrainingRun::run_steps() {
   return {};
 }
 
-// The program for the size of the next step; null if the step has the full size.
+// Returns the program for the size of the next step; null if the step has the full size.
 const SmallerStep* TrainingRun::smaller() const {
   const int64_t units = clock_.sizes().units_of(done_);
   return units <= std::ssize(request_.smaller) ? &request_.smaller[static_cast<size_t>(units - 1)] : nullptr;
 }
 
-// If the next step has another size than the last one, creates the session of its program, which takes over the
+// If the size of the next step differs from the last one, creates a session for its program, which takes over the
 // memory of the previous session. The batch source is stopped meanwhile.
 Status TrainingRun::take_size() {
   const planner::Program& program = smaller() == nullptr ? request_.training : *smaller()->program;
@@ -171,7 +171,7 @@ Status TrainingRun::take_size() {
   auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
   auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
   XRUN_TRY(session_->agree(made.ok() ? Status() : Status(made.error())));
-  // Keeps the former session in members until nothing refers to it any more, even if an exception leaves this
+  // Members own the former session until nothing refers to it any more, even if an exception leaves this
   // function.
   former_module_ = std::exchange(module_, std::move(module));
   former_session_ = std::exchange(session_, std::move(made).value());
@@ -206,7 +206,7 @@ Status TrainingRun::run_step(bool last) {
   reports_.data_is_here();
   if (graphs_.change_before(done_)) {
     saves_.before_graphs_change();
-    XRUN_TRY(graphs_.before_step(done_));  // reports its own work
+    XRUN_TRY(graphs_.before_step(done_));  // it reports its own work events
     request_.events.on(WorkEvent{.work = Work::kStep, .done = done_, .total = total_});
   }
   reports_.graphs_are_here();
@@ -218,8 +218,8 @@ Status TrainingRun::run_step(bool last) {
   return reports_.read(done_ + 1, rate);
 }
 
-// The softmax share of the active classes is measured once before a graph is built anew, when its lists are oldest,
-// and once an epoch if classes are drawn at random. It takes a pass over all classes.
+// The softmax share of the active classes is measured once before a graph is built anew, when its lists are oldest, and
+// once an epoch if active classes are drawn at random. The measurement takes a pass over all classes.
 bool TrainingRun::measures_mass() const {
   const ActiveSpec& active = train_.active_classes;
   const TrainSpan every = active.kind == ActiveSpec::kKnn ? active.rebuild : TrainSpan{1, TrainSpan::kEpochs};
@@ -231,7 +231,7 @@ Status TrainingRun::save() {
   return saves_.save(done_);
 }
 
-// Called between two steps: checks how far the background save is, and saves if a save is due, or if `now` is true.
+// Called between two steps: checks the progress of the background save, and saves if a save is due or `now` is true.
 Status TrainingRun::look_after_saves(bool now) {
   const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
   XRUN_TRY(saves_.look());

@@ -45,14 +45,14 @@ class TrainingRun {
   static Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
   Seconds seconds() const { return since(begin_); }
 
-  // The start.
+  // The start of the run.
   Status prepare();
   void initialise(const std::function<bool(const StateTensor&)>& wanted);
   Status start_from(const std::string& path);
   void follow_clock();
   void report_start();
 
-  // The loop.
+  // The loop over the steps.
   Status steps_within_memory();
   Status run_steps();
   const SmallerStep* smaller() const;
@@ -73,7 +73,7 @@ class TrainingRun {
   Status make_evaluator();
   Status follow(const std::vector<Measured>& metrics);
 
-  // The end.
+  // The end of the run.
   std::vector<Bytes> host_sent() const;
   void report_end(const TrainOutcome& outcome, const Status& status);
 
@@ -92,9 +92,9 @@ class TrainingRun {
   ClassGraphs graphs_;
   Saves saves_;
   int64_t done_ = 0;
-  int64_t first_ = 0;          // steps done before this start
-  Bytes evaluation_sent_ = 0;  // from Peers::sent_to_hosts
-  bool whole_ = false;         // whether the state is that after `done_` steps; false during a step
+  int64_t first_ = 0;          // number of steps done before this start
+  Bytes evaluation_sent_ = 0;  // bytes sent for evaluations, from Peers::sent_to_hosts
+  bool whole_ = false;         // whether the state is exactly that after `done_` steps; false during a step
   bool resumed_ = false;
   bool interrupted_ = false;
   bool stopped_ = false;  // whether `stop_when` ended the run

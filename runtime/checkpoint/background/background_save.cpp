@@ -14,8 +14,8 @@
 namespace xrun::runtime {
 namespace {
 
-// The largest number of files that are written but not yet durable. Each of them keeps a file descriptor, whose number
-// is limited for a process.
+// The largest number of files that are written but not yet durable. Each of these files keeps a file descriptor open,
+// and the number of descriptors of a process is limited.
 constexpr int64_t kMostOpen = 128;
 
 }  // namespace
@@ -61,7 +61,7 @@ void BackgroundSave::hold_computed(File& file) const {
   }
 }
 
-// Divides a file into small parts, so that several threads can copy it, and no thread waits long for a part.
+// Divides a file into small parts, so that several threads can copy it and no thread waits long for a part of another.
 void BackgroundSave::cut(File& file) {
   constexpr Bytes kPart = kMiB;
   for (const StateTensor* tensor : file.plan.tensors) {
@@ -84,7 +84,7 @@ void BackgroundSave::note_buffers(size_t index) {
       if (plan.by_rows && (piece.row_end <= plan.row_begin || plan.row_end <= piece.row_begin)) {
         continue;
       }
-      const auto buffer = static_cast<size_t>(piece.copies[0].index);  // the copy that read_rows reads
+      const auto buffer = static_cast<size_t>(piece.copies[0].index);  // the copy of the tensor that read_rows reads
       files_of_.resize(std::max(files_of_.size(), buffer + 1));
       if (files_of_[buffer].empty() || files_of_[buffer].back() != index) {
         files_of_[buffer].push_back(index);
@@ -167,7 +167,7 @@ void BackgroundSave::write(File& file) {
   changed_.notify_all();
 }
 
-// Writes a file that this thread has claimed. Catches all exceptions, since none may leave a task of a device.
+// Writes a file that this thread has claimed. Catches all exceptions, since a task of a device must not throw.
 Status BackgroundSave::write_claimed(File& file) {
   const ReadRows read = [&](const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
     const Bytes first = (row_begin - file.plan.row_begin) * tensor.row_bytes();
@@ -176,7 +176,7 @@ Status BackgroundSave::write_claimed(File& file) {
     if (held != file.held.end()) {
       std::copy_n(held->second.begin() + first, bytes, out);
     } else if (file.copy != nullptr) {
-      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // first part of contiguous rows
+      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // the tensor's first part
       std::copy_n(file.copy + part->at + first, bytes, out);
     } else if (file.rows != nullptr) {
       run_at_normal_priority([&] { file.rows->read(tensor, row_begin, row_end, out); }, hurries_);
@@ -212,7 +212,7 @@ Status BackgroundSave::make_durable(File& file) {
   return status;
 }
 
-// Ends the save with an error. Only the first error is reported. Files that were not begun are not read any more.
+// Ends the save with an error. Only the first error is kept. Files whose writing has not begun are not read any more.
 void BackgroundSave::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (error_) {

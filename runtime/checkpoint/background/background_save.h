@@ -30,7 +30,7 @@
 
 namespace xrun::runtime {
 
-// Threads: the one that created it calls all functions except `before` and `before_rows`.
+// Threads: the thread that created the object calls all functions except `before` and `before_rows`.
 class BackgroundSave final : public ChangeGuard {
  public:
   // Begins to save the state as it is now. All arguments outlive the object. Throws std::system_error if the system
@@ -43,7 +43,7 @@ class BackgroundSave final : public ChangeGuard {
   void before(const planner::Instruction& instruction, ops::Workers& workers) override;
   void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
                    ops::Workers& workers) override;
-  // Reads everything that has not been read yet. Call before the state is changed by other code than instructions.
+  // Reads all values of the state that have not been read. Call before code other than instructions changes the state.
   void read_rest();
   // Whether some values of the state have not been read yet; while this is true, changes must be guarded.
   bool reads() const { return unread_ > 0; }
@@ -51,14 +51,14 @@ class BackgroundSave final : public ChangeGuard {
   // Whether all files are durable, or an error has ended the save.
   bool done() const { return done_; }
   void wait();
-  // The files that were written. REQUIRES: done(). Errors: those of write_file and SafetensorsWriter::finish; kWorld,
-  // no memory.
+  // Returns the files that were written. REQUIRES: done(). Errors: those of write_file and SafetensorsWriter::finish;
+  // kWorld if there is not enough memory.
   Result<std::vector<ManifestFile>> files() const;
-  // How long instructions waited, on the device that waited longest.
+  // The time that instructions waited for the save, on the device whose instructions waited longest.
   Seconds waited() const;
 
  private:
-  // Rows of a tensor, and their place in the copy of their file.
+  // Rows of a tensor, and their place in the copy of the file that contains them.
   struct Part {
     const StateTensor* tensor = nullptr;
     int64_t row_begin = 0;
@@ -69,15 +69,15 @@ class BackgroundSave final : public ChangeGuard {
   struct File {
     StateFile plan;
     Stage stage = Stage::kWaits;
-    std::vector<Part> parts;    // all rows, in the order of the tensors
+    std::vector<Part> parts;    // all rows of the file, in the order of its tensors
     Bytes bytes = 0;            // size of all parts
     std::byte* copy = nullptr;  // destination of the copy, shared by all threads that need it
     size_t next_part = 0;
     size_t copied_parts = 0;
-    // Tensors that are computed when they are read (shifts), read when the save begins.
+    // Tensors whose values are computed at the moment of reading (shifts): the values when the save began.
     std::vector<std::pair<const StateTensor*, std::vector<std::byte>>> held;
     std::unique_ptr<RowCopies> rows;          // null: the file is copied as a whole
-    std::optional<SafetensorsWriter> writer;  // until the file is durable
+    std::optional<SafetensorsWriter> writer;  // open until the file is durable
     ManifestFile saved;
   };
 
@@ -93,13 +93,13 @@ class BackgroundSave final : public ChangeGuard {
   void hurry();
   void note_wait(int device, Seconds waited);
   void read_now(const std::vector<size_t>& wanted, ops::Workers& workers);
-  // Copies the file together with other threads. If there is no memory for the copy, writes the file, unless another
-  // thread does.
+  // Copies the file together with other threads. If there is no memory for the copy, one of these threads writes the
+  // file directly.
   void read(File& file);
   // Claims a file for this thread if no thread has begun it and the save has not failed. Returns whether it did.
   bool claim(File& file);
   void help_to_copy(File& file);
-  // Waits until nobody reads the file; returns whether it was copied and still has to be written.
+  // Waits until no thread reads the file; returns whether it was copied and still has to be written.
   bool is_copied(File& file);
   void write(File& file);
   Status write_claimed(File& file);
@@ -112,7 +112,7 @@ class BackgroundSave final : public ChangeGuard {
   SaveMemory& memory_;
   std::vector<File> files_;
   std::vector<std::vector<size_t>> files_of_;  // index: buffer; the files that contain values of it
-  mutable std::mutex mutex_;                   // guards the next four, and the stages of files
+  mutable std::mutex mutex_;                   // guards the next four members and the stages of files
   std::condition_variable changed_;
   std::optional<Error> error_;
   bool given_up_ = false;
@@ -120,8 +120,8 @@ class BackgroundSave final : public ChangeGuard {
   std::atomic<int64_t> open_ = 0;
   std::atomic<int64_t> unread_ = 0;
   std::atomic<bool> done_ = false;
-  std::atomic<bool> hurries_ = false;   // the background has normal priority
-  std::optional<BackgroundWork> work_;  // last member, because it reads the others
+  std::atomic<bool> hurries_ = false;   // the background thread has normal priority
+  std::optional<BackgroundWork> work_;  // last member, because its thread reads the others
 };
 
 }  // namespace xrun::runtime

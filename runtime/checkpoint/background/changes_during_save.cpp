@@ -1,4 +1,4 @@
-// Called before instructions change values: the files with these values that have not been read are read first.
+// The part of BackgroundSave that is called before instructions change values: files with these values are read first.
 // Tests: tests/runtime/checkpoint/store_test.cpp
 #include <algorithm>
 #include <chrono>

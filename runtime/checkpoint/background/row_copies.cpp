@@ -52,7 +52,7 @@ bool RowCopies::add_page() {
   return bytes != nullptr;
 }
 
-// Reads in small parts, so that a step seldom has to wait because it changes a row of the part that is being read.
+// Reads in small parts, so that a step that changes a row seldom has to wait for the part that is being read.
 void RowCopies::read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
   constexpr Bytes kPart = 16 * kKiB;
   const auto changing = std::ranges::find(tensors_, &tensor, [](const auto& one) { return one.first; });

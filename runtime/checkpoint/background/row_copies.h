@@ -16,11 +16,11 @@
 
 namespace xrun::runtime {
 
-// Gives the rows of one file as they were when its save began. All arguments outlive the object.
-// Threads: one calls `read`, any others call `keep`. The mutex guards everything that changes. It is held while rows
-// are copied, but not while `read` reads rows of the state. `read` therefore works in small parts: if `keep` wants a
-// row of the part that is being read, it waits until the part has been read. So each row is either read from the state
-// before it changes, or it has a copy, and is then read only from the copy.
+// Returns the rows of one file with the values that they had when its save began. All arguments outlive the object.
+// Threads: one thread calls `read`, any others call `keep`. The mutex guards all members that change. It is held while
+// rows are copied, but not while `read` reads rows of the state. `read` therefore works in small parts: if `keep` has
+// to copy a row of the part that is being read, it waits until that part has been read. So each row is either read from
+// the state before it changes, or it is copied before it changes and then read only from the copy.
 class RowCopies {
  public:
   // REQUIRES: file.by_rows.
@@ -29,18 +29,18 @@ class RowCopies {
   RowCopies(const RowCopies&) = delete;
   RowCopies& operator=(const RowCopies&) = delete;
 
-  bool fits() const { return page_rows_ > 0; }  // whether a row fits into a page
-  // Copies the rows that have no copy yet, after which they may change. `rows`: ascending; may include rows of other
-  // files, which are ignored. Copies nothing after end(). Returns false if there is not enough memory for all of them.
+  bool fits() const { return page_rows_ > 0; }  // whether one row fits into a page
+  // Copies those of the given rows that have no copy yet; afterwards all of them may change. `rows`: ascending; rows of
+  // other files are ignored. Copies nothing after end(). Returns false if there is not enough memory for the copies.
   // REQUIRES: fits().
   bool keep(std::span<const int32_t> rows);
   // Reads rows of a tensor of the file as they were when the save began.
   void read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out);
-  // Call after the last `read`: gives the memory back.
+  // Call after the last `read`: returns the memory of the copies to SaveMemory.
   void end();
 
  private:
-  // A page of memory: the numbers of the rows in it, then the values of these rows, for each row those of all tensors.
+  // A page of memory: first the numbers of the rows in it, then the values of each row, those of all tensors together.
   struct Page {
     std::byte* bytes = nullptr;
     int64_t count = 0;
@@ -64,10 +64,10 @@ class RowCopies {
   int64_t page_rows_ = 0;  // rows that fit into a page
   std::mutex mutex_;       // guards the members below
   std::condition_variable part_read_;
-  std::vector<uint64_t> copied_;          // a bit for each row
-  std::vector<Page> pages_;               // all full except the last
+  std::vector<uint64_t> copied_;          // a bit for each row of the file: it has a copy
+  std::vector<Page> pages_;               // all pages are full except the last
   std::vector<const std::byte*> values_;  // index: row of the file; filled by the first `read`; null: no copy
-  int64_t part_begin_ = 0;                // the rows of the state being read
+  int64_t part_begin_ = 0;                // the rows of the state that `read` is reading
   int64_t part_end_ = 0;
   bool ended_ = false;
 };

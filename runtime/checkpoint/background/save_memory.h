@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// Has a chunk of kSaveChunk bytes for each thread that may write, and memory for copies of files and of single rows.
+// Contains a chunk of kSaveChunk bytes for each thread that may write, and memory for copies of files and single rows.
 // Threads: any.
 class SaveMemory {
  public:
@@ -38,9 +38,9 @@ class SaveMemory {
   std::condition_variable given_back_;
   std::vector<std::vector<std::byte>> chunks_;
   Bytes bytes_;
-  Bytes taken_ = 0;                       // allocated from the front, by `take`
-  Bytes paged_ = 0;                       // allocated from the back, for pages
-  std::vector<std::byte*> pages_;         // pages given back
+  Bytes taken_ = 0;                       // bytes allocated from the front, by `take`
+  Bytes paged_ = 0;                       // bytes allocated from the back, for pages
+  std::vector<std::byte*> pages_;         // pages that were given back, for reuse
   std::unique_ptr<std::byte[]> staging_;  // zeroed, so that no step waits for its pages
 };
 

@@ -1,5 +1,5 @@
-// A bit for each row says whether the row is in the log, so that a row is logged only before its first change after a
-// checkpoint. class_row_restore.cpp restores the rows.
+// For each row a bit records whether the row is in the log, so that a row is logged only before its first change after
+// a checkpoint. class_row_restore.cpp restores the rows.
 #include "runtime/checkpoint/class_rows/class_row_file.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ Result<ClassRowFile> ClassRowFile::create(const std::string& path, const RowsLay
   ClassRowFile made(path, std::move(options));
   made.header_ = {draw_id(), layout};
   // The file gets its final name after its header is durable. Otherwise a power cut could leave a file without a
-  // header, which looks like a file of another program.
+  // header, which is indistinguishable from a file of another program.
   const std::string fresh = path + pending_tail();
   XRUN_TRY(made.open(fresh, O_RDWR | O_CREAT | O_EXCL));
   const std::string header = print_class_row_header(made.header_);
@@ -91,7 +91,7 @@ Result<ClassRowHeader> ClassRowFile::header_of(const std::string& path) {
   return file.parse_header();
 }
 
-// Opens `path`, which may be a temporary name of the file; errors name its final path.
+// Opens `path`, which may be a temporary name of the file; error messages contain its final path.
 Status ClassRowFile::open(const std::string& path, int flags, Lock lock) {
   Io& io = *options_.io;
   file_ = io.open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -283,8 +283,8 @@ Status ClassRowFile::close() {
   return done;
 }
 
-// Removes all logs except `but`, whose checkpoints can no longer be restored, and files that an interrupted `create`
-// has left. REQUIRES: the file is locked.
+// Removes all logs except `but`, since their checkpoints can no longer be restored, and files that an interrupted
+// `create` has left. REQUIRES: the file is locked.
 void ClassRowFile::remove_leftovers(const std::string& but) const {
   const std::string own = fs::path(path_).filename().string();
   const std::string begin = own + ".undo-";

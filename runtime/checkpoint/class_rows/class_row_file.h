@@ -2,8 +2,8 @@
 // of the rows: an undo log restores them (docs/reference/formats.md, "Rows files and undo logs").
 //
 //   PATH             all rows, mapped into the arena: kernels change them there, and the system writes them to the file
-//   PATH.undo-LOG    the undo log of the checkpoint whose manifest names LOG: for each row that has changed since then,
-//                    the bytes that it had at the checkpoint
+// PATH.undo-LOG    the undo log of the checkpoint whose manifest contains the id LOG: for each row that has changed
+// since that checkpoint, the bytes of the row at the checkpoint
 //
 // If the process is killed, the rows of the newest checkpoint can always be restored, since the system's cache holds
 // all writes to both files. A power cut loses the cache. Then rows can be restored only if no row has changed since the
@@ -33,14 +33,14 @@ namespace xrun::runtime {
 class UndoReader;  // runtime/checkpoint/class_rows/undo_reader.h
 
 struct ClassRowFileOptions {
-  bool durable = false;  // the log is synced before rows change, once per step, so that power cuts lose nothing
+  bool durable = false;  // sync the log before rows change, once per step, so that power cuts lose nothing
   Io* io = &system_io();
   Owner owner = this_process();
 };
 
 // Identifies the rows of a checkpoint; stored in its manifest.
 struct RowsVersion {
-  std::string rows;  // id of the file
+  std::string rows;  // id of the rows file
   std::string log;   // id of its undo log
 };
 
@@ -57,18 +57,18 @@ struct RowsVersion {
 class ClassRowFile final : public MappedRows {
  public:
   // Creates a file of zeros, with disk space for all of it. It replaces a rows file of this name, whose checkpoints can
-  // then no longer be restored. Errors: XG0711 there is no space or no permission, or something else has this name;
-  // XG0712 another process uses it.
+  // then no longer be restored. Errors: XG0711 there is no space or no permission, or the path exists and is not a rows
+  // file; XG0712 another process uses it.
   static Result<ClassRowFile> create(const std::string& path, const RowsLayout& layout,
                                      ClassRowFileOptions options = {});
 
-  // Opens the file only to read its header. Errors: XG0710, XG0711 it is not an ordinary file, XG0713, XG0714.
+  // Opens the file only to read its header. Errors: XG0710, XG0711 the path is not an ordinary file, XG0713, XG0714.
   static Result<ClassRowHeader> header_of(const std::string& path);
 
-  // Opens the file and restores the rows of a checkpoint: writes the bytes of the undo log back. It can be repeated
-  // after a kill or a failure. Errors: XG0702 a file of another layout; XG0710 the file or its log is missing,
-  // truncated, damaged or of another file; XG0711 and XG0712 as for create; XG0713; XG0714; XG0717 the power was cut
-  // since the log was written, or this is another machine.
+  // Opens the file and restores the rows of a checkpoint: writes the bytes in the undo log back to the file. The call
+  // can be repeated after a kill or a failure. Errors: XG0702 the file has another layout; XG0710 the file or its log
+  // is missing, truncated or damaged, or they belong to other files; XG0711 and XG0712 as for create; XG0713; XG0714;
+  // XG0717 the power was cut since the log was written, or this is another machine.
   static Result<ClassRowFile> restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
                                       ClassRowFileOptions options = {});
 
@@ -84,7 +84,7 @@ class ClassRowFile final : public MappedRows {
   Status log_old(std::span<const int32_t> rows) override;
   void read_ahead(std::span<const int32_t> rows) const override;
 
-  // Bytes [offset, offset + out.size()) of a section. Errors: XG0713.
+  // Reads bytes [offset, offset + out.size()) of a section. Errors: XG0713.
   Status read(size_t section, Bytes offset, std::span<std::byte> out) const;
 
   // Syncs the rows, and creates an empty log for the checkpoint of `step` next to the log in use. Errors: XG0711.
@@ -102,7 +102,7 @@ class ClassRowFile final : public MappedRows {
   Bytes log_bytes() const { return log_ ? log_->bytes() : 0; }
 
  private:
-  // Rows that were mapped together.
+  // A range of rows that one call of `map` has mapped.
   struct Range {
     int64_t begin = 0;
     int64_t end = 0;
@@ -127,11 +127,11 @@ class ClassRowFile final : public MappedRows {
   bool has_locks_ = true;  // whether the file system has locks
   ClassRowHeader header_;
   std::vector<Range> ranges_;
-  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // serialises log_old
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // one call of log_old at a time
   std::optional<UndoLog> log_;    // log of the checkpoint that is restored after a kill
   std::optional<UndoLog> next_;   // log of the prepared checkpoint
   std::vector<uint64_t> logged_;  // a bit for each row: the row is in the log
-  std::vector<int32_t> fresh_;    // rows of the record under construction
+  std::vector<int32_t> fresh_;    // rows of the log record that is being made
   std::vector<std::byte> record_;
 };
 

@@ -31,7 +31,7 @@ Error bad_header(std::string_view path, std::string_view why) {
                        "continue from a checkpoint of another directory, or start again");
 }
 
-// Parses "weight f8e4m3 64".
+// Parses a section such as "weight f8e4m3 64": name, type, bytes of a row.
 RowsSection parse_section(std::string_view text) {
   const size_t first = std::min(text.find(' '), text.size());
   const size_t last = text.rfind(' ');

@@ -12,7 +12,7 @@
 namespace xrun::runtime {
 
 struct ClassRowHeader {
-  std::string id;  // 32 random hex digits, drawn when the file is created
+  std::string id;  // 32 random hex digits, generated when the file is created
   RowsLayout layout;
 };
 
@@ -25,7 +25,7 @@ Result<ClassRowHeader> parse_class_row_header(std::span<const std::byte> start, 
 
 bool is_class_row_file(std::span<const std::byte> start);
 
-// Draws an id: 32 hex digits, different for every call.
+// Returns a random id of 32 hex digits, a different one for each call.
 std::string draw_id();
 
 }  // namespace xrun::runtime

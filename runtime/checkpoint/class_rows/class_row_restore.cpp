@@ -1,6 +1,6 @@
-// How rows are restored: read the header and the log, and check that they belong together; read the whole log once, to
-// be sure that it is intact; read it again and write the old bytes to the file; replace the log by an empty one. All of
-// it can be repeated if it is interrupted, because the log is replaced last.
+// Restores rows in four steps: read the header and the log, and check that they belong together; read the whole log
+// once, to be sure that it is intact; read it again and write the old bytes to the file; replace the log by an empty
+// one. All steps can be repeated after an interruption, because the log is replaced last.
 // Tests: tests/runtime/checkpoint/class_rows/class_row_file_test.cpp
 #include <algorithm>
 #include <cerrno>
@@ -20,8 +20,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Whether the owner ran since the last boot of this machine. A kernel without a boot id reports zeros, which identify
-// no boot.
+// Whether the process `owner` ran after the last boot of this machine. A kernel without a boot id reports zeros, which
+// identify no boot.
 bool is_of_this_boot(const Owner& owner, const Owner& here) {
   return owner.boot == here.boot && owner.boot.find_first_not_of('0') != std::string::npos;
 }

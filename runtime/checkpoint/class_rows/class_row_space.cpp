@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bytes on disk of the files in `directory` that are named `name`, or `name` followed by a dot and more.
+// Bytes on disk of the files in `directory` whose name is `name`, or `name` followed by a dot and more characters.
 Bytes taken_by(const std::string& directory, const std::string& name) {
   Bytes sum = 0;
   std::error_code error;
@@ -27,7 +27,7 @@ Bytes taken_by(const std::string& directory, const std::string& name) {
   return sum;
 }
 
-// Free bytes for the directory; nullopt if the system does not say.
+// Free bytes on the disk of the directory; nullopt if the system does not report them.
 std::optional<Bytes> free_in(fs::path directory) {
   std::error_code ignored;
   while (!fs::exists(directory, ignored) && directory.has_relative_path()) {

@@ -11,15 +11,15 @@ namespace xrun::runtime {
 
 Bytes page_bytes();
 
-// Maps a whole file while the object lives. A page is read from the file when it is first accessed, unless ask_for_rows
-// has requested it before.
+// Maps a whole file into memory while the object lives. A page is read from the file when it is first accessed, unless
+// ask_for_rows has requested it earlier.
 class FileMapping {
  public:
   FileMapping(int file, Bytes bytes);
   FileMapping(FileMapping&&) = delete;
   ~FileMapping();
 
-  int fault() const { return fault_; }  // 0, or the errno if the system could not map the file
+  int fault() const { return fault_; }  // 0, or the error number if the system could not map the file
   std::byte* at(Bytes offset) const { return static_cast<std::byte*>(base_) + offset; }
 
  private:

@@ -2,13 +2,13 @@
 //   digest 16 bytes   XXH3-128 of the rest of the record
 //   magic u64         "xrunUNDO"
 //   at u64            offset of the record
-//   synced u64        the log up to here was durable when the record was written
+//   synced u64        offset up to which the log was durable when the record was written
 //   rows u64          n; 0 in the record that closes a log
 //   log 32 bytes      id of the log, hex digits
 //   n x i32           rows, ascending
 //   sections          for each section the n old elements
 //   zeros up to a multiple of 8
-// The rows of each section are gathered together, so that a record is read and written front to back.
+// The rows of each section are stored together, so that a record is read and written front to back.
 // Tests: tests/runtime/checkpoint/class_rows/class_row_file_test.cpp
 #include "runtime/checkpoint/class_rows/undo_log.h"
 

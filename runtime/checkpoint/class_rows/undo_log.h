@@ -23,8 +23,8 @@ struct UndoHeader {
   std::string rows;      // id of the rows file
   std::string log;       // id of the log
   int64_t step = 0;      // step of the checkpoint
-  Owner owner;           // the process that appends to it
-  bool durable = false;  // records are synced before their rows change
+  Owner owner;           // the process that appends to the log
+  bool durable = false;  // whether records are synced before their rows change
 
   bool operator==(const UndoHeader&) const = default;
 };
@@ -49,7 +49,7 @@ class UndoLog {
   //   buffer    working memory with space for a record
   Status append(const RowsLayout& layout, std::span<const int32_t> rows, std::span<const std::byte* const> sections,
                 std::span<std::byte> buffer);
-  // Call after `append` and before the rows change. A durable log is synced each time. Any other log is synced only
+  // Call after `append` and before the rows change. A durable log is synced in each call. Any other log is synced only
   // after its first records, so that even after a power cut a log without records proves that no row has changed.
   // Errors: XG0711.
   Status before_change();
@@ -71,7 +71,7 @@ class UndoLog {
   int file_ = -1;
   Bytes end_ = 0;
   Bytes synced_ = 0;
-  int fault_ = 0;  // errno of the call that failed
+  int fault_ = 0;  // error number of the call that failed; 0: no failure
 };
 
 }  // namespace xrun::runtime

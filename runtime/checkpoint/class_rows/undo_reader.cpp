@@ -162,8 +162,8 @@ Result<std::optional<UndoReader::Head>> UndoReader::record_at(Bytes at) {
   return std::ranges::equal(digest, head.digest) ? std::optional(head) : std::nullopt;
 }
 
-// Searches the rest of a damaged log for a record whose `synced` lies beyond the damage. Such a record shows that the
-// damaged part was durable when it was written, so a power cut cannot be the reason.
+// Searches the rest of a damaged log for a record whose `synced` is an offset after the damage. Such a record shows
+// that the damaged part was durable when the record was written, so a power cut cannot be the reason.
 Result<bool> UndoReader::is_followed_by_records_of_later_syncs() {
   std::vector<uint64_t> words(static_cast<size_t>(std::min(kMiB, size_ - at_)) / sizeof(uint64_t));
   for (Bytes begin = at_; begin < size_; begin += kMiB) {

@@ -18,8 +18,8 @@
 namespace xrun::runtime {
 
 struct UndoRecord {
-  std::span<const int32_t> rows;  // ascending
-  const std::byte* bytes;         // all sections, each with the bytes of these rows
+  std::span<const int32_t> rows;  // numbers of the rows, ascending
+  const std::byte* bytes;         // for each section, the bytes of these rows
 };
 
 // Reads a log from its start. A log may end with an incomplete record if its writer was killed; the rows of that record
@@ -28,17 +28,17 @@ class UndoReader {
  public:
   // Errors: XG0710, XG0713, XG0714.
   static Result<UndoReader> open(const std::string& path, const RowsLayout& layout);
-  // Takes an open file, which it closes; `path` is for messages. Errors: those of open.
+  // Reads an open file, and closes it at the end; `path` is for messages. Errors: those of open.
   static Result<UndoReader> read(int file, const std::string& path, const RowsLayout& layout);
   UndoReader(UndoReader&& other) noexcept;
   UndoReader& operator=(UndoReader&&) = delete;
   ~UndoReader();
 
   const UndoHeader& header() const { return header_; }
-  // The next record, which is valid until the next call; nullopt at the end. With `power_was_cut` the part of the log
-  // that was not synced may be missing or contain anything, and the log ends there. Errors: XG0710, XG0713.
+  // Returns the next record, which is valid until the next call; nullopt at the end. With `power_was_cut`, bytes that
+  // were not synced may be missing or arbitrary: the log then ends at the first damage. Errors: XG0710, XG0713.
   Result<std::optional<UndoRecord>> next(bool power_was_cut);
-  // Valid at the end of the log: whether the writer closed it.
+  // Whether the writer closed the log. Valid after `next` has returned nullopt.
   bool is_closed() const { return closed_; }
   // Goes back to the first record.
   void rewind();
@@ -47,7 +47,7 @@ class UndoReader {
   struct Head;
   UndoReader(std::string path, const RowsLayout& layout) : path_(std::move(path)), layout_(layout) {}
   Status read_at(Bytes at, std::span<std::byte> out) const;
-  // The record at `at` with its head, if it is complete.
+  // Returns the head of the record at offset `at`; nullopt if the record is incomplete.
   Result<std::optional<Head>> record_at(Bytes at);
   Result<bool> is_followed_by_records_of_later_syncs();
   Error damaged_at(std::string_view why) const;

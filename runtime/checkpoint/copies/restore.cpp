@@ -1,6 +1,6 @@
-// All ranks verify files, and report the damaged ones. The rank of each host that reads its copies then copies those
-// that it has into an unfinished directory, verifies them, and renames them into the step. The manifest is restored
-// last, when all files are intact, so a directory without a manifest stays incomplete until then.
+// All ranks verify files, and report the damaged ones. On each host the rank that reads the copies then copies the
+// damaged files that it has into an unfinished directory, verifies them, and renames them into the step. The manifest
+// is restored last, when all files are intact, so a directory without a manifest stays incomplete until then.
 // Tests: tests/runtime/checkpoint/copies/second_copy_test.cpp
 #include "runtime/checkpoint/copies/restore.h"
 
@@ -43,7 +43,7 @@ Error also_not_copied(Error error, const CopyPlaces& places) {
   return error;
 }
 
-// The steps in a directory of copies, ascending and without steps above the one that its `latest` names: these belong
+// Returns the steps in a directory of copies, ascending, without steps after the one in its file `latest`: those belong
 // to an abandoned continuation of the run.
 std::set<int64_t> steps_of_copies(const std::string& copies) {
   std::set<int64_t> steps;
@@ -75,8 +75,8 @@ std::string text_of(const Numbers& numbers) {
   return text;
 }
 
-// The newest step that all hosts with copies have; if there is none, the newest step of any host. Nullopt: there are no
-// copies.
+// Returns the newest step that all hosts with copies have; if there is no such step, the newest step of any host.
+// Nullopt: there are no copies.
 std::optional<int64_t> newest_copied(const std::vector<std::string>& texts) {
   std::map<int64_t, int> hosts_with;  // key: step
   int hosts = 0;
@@ -123,7 +123,7 @@ Status move_into(const std::string& step, const std::string& name, const Pending
   return fault == 0 ? Status() : checkpoint_write_error(to, fault);
 }
 
-// Restores those of the files `bad` that this host has. Returns their indices in the manifest.
+// Restores those of the files `bad` of which this host has a copy. Returns their indices in the manifest.
 Result<std::vector<size_t>> restore_own_files(const CopyPlaces& places, const CheckpointInfo& info,
                                               const std::set<int64_t>& bad) {
   std::vector<size_t> done;
@@ -153,8 +153,8 @@ Status put_manifest_back(const CopyPlaces& places, const FoundStep& step) {
   return move_into(step.info.path, kManifestName, pending, *places.io);
 }
 
-// The step that `--resume` asks for: its name, or empty for the newest one. Nullopt: a checkpoint outside the
-// directory.
+// Returns the name of the step that `--resume` asks for, or empty for the newest one. Nullopt: it asks for a checkpoint
+// outside the directory.
 std::optional<std::string> step_asked_for(const std::string& resume, const std::string& directory) {
   std::string given = resume;
   while (given.size() > 1 && given.ends_with('/')) {
@@ -205,12 +205,12 @@ Result<std::optional<std::string>> step_meant(const CopyPlaces& places, const st
 
 Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name) {
   const std::string path = places.directory + "/" + name;
-  std::optional<Error> fault;  // the error of rank 0, which looks at the directory for all ranks
+  std::optional<Error> fault;  // the error of rank 0, which reads the directory for all ranks
   XRUN_ASSIGN(const std::string lost, text_of_first(places.peers, [&]() -> Result<std::string> {
                 const auto latest = named_by_latest(places.directory);
                 const auto newest = newest_in(places.directory);
                 if (latest.ok() && *latest == name && !newest.ok()) {
-                  fault = newest.error();  // says that the step named by `latest` is missing
+                  fault = newest.error();  // its message: the step named by `latest` is missing
                 } else if (const auto here = open_checkpoint(path); !here.ok()) {
                   fault = here.error();
                 }

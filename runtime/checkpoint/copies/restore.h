@@ -15,17 +15,17 @@ namespace xrun::runtime {
 
 struct CopyPlaces {
   std::string directory;   // directory of the run
-  std::string copies;      // PATH of `checkpoint.copy`, a directory of each host
-  bool reads = false;      // whether this rank reads the copies on its host; true for one rank of each host
+  std::string copies;      // PATH of `checkpoint.copy`, a directory on each host
+  bool reads = false;      // whether this rank reads the copies on its host; one rank per host does
   Peers* peers = nullptr;  // null: one process
   Io* io = &system_io();
 };
 
-// Returns the name of the step that `--resume` asks for. Nullopt: it asks for a checkpoint outside the run's directory.
-// Empty: it asks for the newest step, but there is no step. The newest step is the one that `latest` of the directory
-// names, even if that step is missing there; without `latest`, it is the newest one of the directory and of the copies.
-// If only copies have steps, a step that all hosts with copies have is preferred, since each host has only a part of a
-// step. Errors: those of newest_in.
+// Returns the name of the step that `--resume` asks for. Nullopt: `--resume` asks for a checkpoint outside the run's
+// directory. Empty: it asks for the newest step, but no step exists. The newest step is the one in the file `latest` of
+// the directory, even if that step is missing there; without `latest`, it is the newest one of the directory and of the
+// copies. If only copies have steps, a step that all hosts with copies have is preferred, since each host has only a
+// part of a step. Errors: those of newest_in.
 Result<std::optional<std::string>> step_meant(const CopyPlaces& places, const std::string& resume);
 
 struct FoundStep {
@@ -36,8 +36,8 @@ struct FoundStep {
 // missing or damaged. Errors: those of open_checkpoint, with a note that copies were tried.
 Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name);
 
-// Verifies all files of the step, and restores those that are missing or damaged, durably and the manifest last.
-// Returns the names of the restored files. Errors: those of verify_checkpoint with a note, if no copy has an intact
+// Verifies all files of the step, and restores missing or damaged ones from copies, durably and the manifest last.
+// Returns the names of the restored files. Errors: those of verify_checkpoint, with a note, if no copy has an intact
 // file; XG0711.
 Result<std::vector<std::string>> restore_files(const CopyPlaces& places, const FoundStep& step);
 

@@ -10,7 +10,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Whether the digest is that of the run, now or before it was extended.
+// Whether the digest is the run's digest, either now or before the run was extended.
 bool is_of_run(const Manifest& saved, const std::string& math_digest) {
   return math_digest == saved.math_digest ||
          std::ranges::find(saved.history, math_digest, &HistoryEntry::math_digest) != saved.history.end();
@@ -22,8 +22,8 @@ bool is_best(const std::vector<Record>& records, int64_t step) {
   });
 }
 
-// Removes files of class names to which no step refers. If a manifest cannot be read, it may refer to any of them, so
-// all stay.
+// Removes files of class names to which no step refers. If a manifest cannot be read, it may refer to any of these
+// files, so all of them stay.
 void remove_unused_names(const std::string& directory, const Manifest& saved, Io& io) {
   std::set<std::string> unused = class_names_in(directory);
   const auto keep = [&](const Manifest& manifest) {

@@ -26,7 +26,7 @@ struct CopyShare {
   bool class_names = false;  // also the file with the names of the classes
 };
 
-// Makes the copies of one host; only one process of the host has such an object. Threads: one makes all calls.
+// Makes the second copies of one host; only one process of the host has such an object. Threads: one makes all calls.
 class SecondCopy {
  public:
   // Creates and locks the directory `path`, PATH above. `directory`: the existing directory of the run's checkpoints;
@@ -42,7 +42,7 @@ class SecondCopy {
   void begin(int64_t step, CopyShare share);
   bool done() const { return !work_ || work_->done(); }
   void wait();
-  // The size of the last copy, which is then durable, or its error. REQUIRES: done().
+  // Returns the size of the last copy, which is then durable, or the error of that copy. REQUIRES: done().
   const Result<Bytes>& outcome() const { return outcome_; }
 
   const std::string& path() const { return path_; }
@@ -57,10 +57,10 @@ class SecondCopy {
   int64_t keep_;
   Io& io_;
   DirectoryLock lock_;
-  std::set<std::string> class_names_;  // digests of the files of class names that the copies have
+  std::set<std::string> class_names_;  // digests of the files of class names that were copied
   Result<Bytes> outcome_ = Bytes{0};
   std::atomic<bool> given_up_ = false;
-  std::optional<BackgroundWork> work_;  // last member, because it reads the others
+  std::optional<BackgroundWork> work_;  // last member, because its thread reads the others
 };
 
 }  // namespace xrun::runtime

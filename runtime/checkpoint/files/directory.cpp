@@ -60,7 +60,7 @@ Result<std::optional<ShortFile>> read_short(const std::string& path) {
                  : std::optional(ShortFile{.text = std::string(text, static_cast<size_t>(got))});
 }
 
-// The step at the beginning of a line "step-000400 0.9812".
+// Returns the name of the step at the beginning of a line such as "step-000400 0.9812".
 std::optional<std::string> step_of_line(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(' '));
   return name.size() < text.size() && step_of_name(name) ? std::optional(std::string(name)) : std::nullopt;
@@ -74,7 +74,7 @@ Result<bool> is_step_of(const std::string& directory, const std::string& name) {
   return is_link ? Result<bool>(false) : is_step(path);
 }
 
-// The highest step that has a manifest.
+// Returns the name of the highest step that has a manifest.
 Result<std::optional<std::string>> highest_in(const std::string& directory) {
   std::error_code error;
   std::vector<int64_t> steps;
@@ -240,7 +240,7 @@ int change_places(const std::string& fresh, const std::string& old, Io& io) {
     return fault;
   }
   // Network file systems cannot exchange two names. So the old step is renamed first; if the power fails before the new
-  // one has the name, the next run recognises the temporary name and renames the old step back.
+  // step gets its final name, the next run recognises the temporary name and renames the old step back.
   const std::string aside = old + former_tail();
   fault = io.rename(old, aside);
   if (fault != 0) {
@@ -270,7 +270,7 @@ Status PendingDirectory::publish() {
 
 Status PendingDirectory::rename_both(const std::string& latest) {
   const std::string target = parent_ + "/" + name_;
-  // If the step already exists, it is exchanged with the new one.
+  // If the step already exists, it is exchanged with the new step.
   const int fault = io_.rename(path_, target);
   const bool replaced = fault == ENOTEMPTY || fault == EEXIST;
   XRUN_TRY(written(target, replaced ? change_places(path_, target, io_) : fault));

@@ -20,14 +20,14 @@ Error checkpoint_write_error(const std::string& path, int number);
 
 // The steps in the directory that have a manifest, ascending.
 std::vector<int64_t> steps_in(const std::string& directory);
-// The step that the file `latest` names, even if that step is missing; nullopt if there is no file `latest`. Errors:
-// XG0713 the file does not name a step.
+// Returns the step in the file `latest`, even if that step is missing; nullopt if there is no file `latest`. Errors:
+// XG0713 the file does not contain the name of a step.
 Result<std::optional<std::string>> named_by_latest(const std::string& directory);
-// The step that a run resumes from: the one that `latest` names, or without `latest` the highest step with a manifest;
-// nullopt if there is no such step. Errors: XG0713 `latest` names an incomplete step or does not name a step; kWorld
-// XG0713 the directory cannot be read: it may contain a step, so a run must neither take an older one nor start anew.
+// Returns the step that a run resumes from: the one in the file `latest`, or without `latest` the highest step with a
+// manifest; nullopt if there is no such step. Errors: XG0713 `latest` contains an incomplete step or no step; kWorld
+// XG0713 the directory cannot be read: it may contain a step, so a run must neither use an older one nor start anew.
 Result<std::optional<std::string>> newest_in(const std::string& directory);
-// The step that `best` names first; nullopt if the file is missing or not a list of steps. Errors: XG0713.
+// Returns the first step in the file `best`; nullopt if the file is missing or not a list of steps. Errors: XG0713.
 Result<std::optional<std::string>> best_in(const std::string& directory);
 // Writes the best steps that still exist to the file `best`, one per line: "step-000400 0.9812". Errors: XG0711 it
 // cannot be written, or another program made the file; kWorld XG0713.
@@ -36,7 +36,7 @@ Status write_best(const std::string& directory, const std::vector<BestStep>& bes
 // Whether `path` is a step directory with its manifest. Errors: kWorld XG0713.
 Result<bool> is_step(const std::string& path);
 
-// A step directory that is being written. It has a temporary name, which includes its owner, until it is published. If
+// A step directory that is being written. Until it is published, it has a temporary name, which includes its owner. If
 // it is not published, the destructor removes it.
 class PendingDirectory {
  public:
@@ -59,20 +59,20 @@ class PendingDirectory {
   Io& io_;
   std::string parent_;
   std::string name_;
-  std::string path_;  // empty once published
+  std::string path_;  // empty once the step is published
 };
 
-// Exchanges the names of two directories, atomically if the file system supports that. Returns 0, or the errno of the
-// call that failed; `old` then has its name again, unless only the last rename failed, in which case the former
+// Exchanges the names of two directories, atomically if the file system supports that. Returns 0, or the error number
+// of the call that failed; `old` then has its former name, unless only the last rename failed, in which case the old
 // directory keeps a temporary name.
 int change_places(const std::string& fresh, const std::string& old, Io& io = system_io());
 
-// Removes unfinished saves whose owner `wanted` accepts. Unfinished saves without an owner in their name stay. A
-// complete step that was moved aside for a new one gets its name back if no other step has that name.
+// Removes unfinished saves for whose owner `wanted` returns true. Unfinished saves without an owner in their name stay.
+// A complete step that was renamed to make place for a new one gets its name back if that name is free.
 void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted, Io& io);
 
 // Removes unfinished saves of this process and of processes that are known to have ended, and old steps. Only steps up
-// to `step` that `own` accepts are removed; the newest `keep` of them, including `step`, and those in `needed` stay.
+// to `step` for which `own` returns true are removed; the newest `keep`, including `step`, and those in `needed` stay.
 void prune(const std::string& directory, int64_t step, int64_t keep, const std::vector<int64_t>& needed,
            const std::function<bool(int64_t step)>& own, Io& io);
 

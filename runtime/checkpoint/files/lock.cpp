@@ -2,9 +2,9 @@
 // power failure may leave an incomplete line, followed by zeros.
 //
 // Taking the lock: read the file; lock the directory and the file. If another process holds one of the two locks, the
-// directory is in use. If the file system has no locks, the directory is in use unless the process that the file names
-// is known to have ended. Otherwise unfinished saves of the previous holder are removed, and the file gets the name of
-// this process.
+// directory is in use. If the file system has no locks, the directory is in use unless the process in the file is known
+// to have ended. Otherwise unfinished saves of the previous holder are removed, and the line of this process is written
+// to the file.
 // Tests: tests/runtime/checkpoint/tensors/checkpoint_test.cpp
 #include "runtime/checkpoint/files/lock.h"
 
@@ -56,8 +56,8 @@ Status create_directories(const std::string& directory, Io& io) {
 
 struct Holder {
   std::string host;
-  std::optional<Owner> owner;  // nullopt: not locked
-  bool foreign = false;        // the file has another format
+  std::optional<Owner> owner;  // process in the file; nullopt: the lock is free
+  bool foreign = false;        // whether the file comes from another program
 };
 
 // Whether the text is an incomplete line, as a power failure may leave it.
@@ -160,7 +160,7 @@ DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept
 
 DirectoryLock::~DirectoryLock() {
   if (taken_) {
-    io_.truncate(file_);  // if this fails, the file names a process that has ended
+    io_.truncate(file_);  // if this fails, the file contains a process that has ended
   }
   for (const int file : {file_, directory_}) {
     if (file >= 0) {

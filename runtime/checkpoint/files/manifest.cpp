@@ -26,7 +26,7 @@ std::string text_of(const ordered_json& object) {
   return object.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-// Reads typed entries; good() is false after an entry was missing or of another type.
+// Reads typed entries; good() returns false once an entry was missing or had another type.
 class Entries {
  public:
   explicit Entries(const Json& object) : json_(object) {}
@@ -71,7 +71,7 @@ Status check_classes(const ManifestClasses& classes, std::string_view name) {
                                          classes.xxh3.empty() ? "no" : "a"));
 }
 
-// Reads the classes by input.
+// Reads the number of classes and the names' digest of each input.
 Status read_tables(Entries& entries, Manifest& manifest, std::string_view name) {
   const Json* tables = entries.list("classes");
   if (tables != nullptr && tables->size() > kMostClassInputs) {  // repeated names are searched one by one
@@ -303,7 +303,7 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   if (!entries.good() || manifest.step < 0 || manifest.samples < 0) {
     return damaged(name, "lacks an entry, or has one of another type");
   }
-  // Steps may differ in size.
+  // The number of samples per step may vary.
   if (manifest.samples < manifest.step || (manifest.samples > 0) != (manifest.step > 0)) {
     return damaged(name, fmt::format("has {} samples for {} steps", manifest.samples, manifest.step));
   }

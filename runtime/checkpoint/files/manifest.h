@@ -18,47 +18,47 @@ constexpr Bytes kMostManifestBytes = 64 * kMiB;  // enough for half a million fi
 struct ManifestFile {
   std::string name;
   Bytes bytes = 0;
-  std::string xxh3;  // XXH3-128, 32 hex digits
+  std::string xxh3;  // digest of the file: XXH3-128, 32 hex digits
 };
 
 // Class rows of a head that are kept in a file next to the step directories (class_row_file.h).
 struct ManifestRows {
-  std::string head;  // names the file: "rows.id"
-  std::string rows;  // id of the file
-  std::string log;   // id of its undo log, which restores the rows of this checkpoint
+  std::string head;  // the rows file is named after it: "rows.id"
+  std::string rows;  // id of the rows file
+  std::string log;   // id of the undo log that restores the rows of this checkpoint
 };
 
 // The settings of a run before it was extended (CheckpointOptions::extend).
 struct HistoryEntry {
-  int64_t until = 0;                 // steps done at the end of this period
-  std::string math_digest;           // digest during this period
+  int64_t until = 0;                 // number of steps done at the end of this period
+  std::string math_digest;           // math digest of the run during this period
   std::vector<std::string> changes;  // "`train.epochs` was 2 epochs, then 4 epochs"
 };
 
 // The classes of an input (runtime/train/state/class_tables.h).
 struct ManifestClasses {
   std::string input;  // empty before format 5: the label of the first head
-  int64_t named = 0;  // number of classes with names; 0: they are numbers
+  int64_t named = 0;  // number of classes with names; 0: classes are numbers
   std::string xxh3;   // digest of the file with their names (class_names.h); empty: no file
 };
 
 struct Manifest {
-  // The version of the format. 1: class names are in the manifest; 3: text of the model, history and records are added;
-  // 4: `rows` has entries; 5: classes are stored by input.
+  // The version of the format. 1: class names are in the manifest; 3: the model's text, history and records are added;
+  // 4: the list `rows` is added; 5: classes are stored by input.
   int64_t format = 5;
-  int64_t step = 0;     // steps done
+  int64_t step = 0;     // number of steps done
   double epoch = 0;     // 0 if the length of an epoch is unknown
-  int64_t samples = 0;  // samples of the steps done: the next batch begins there in the sequence of all samples
+  int64_t samples = 0;  // samples in these steps: the next batch begins there in the sequence of all samples
   uint64_t seed = 0;    // key of all random numbers
   std::string math_digest;
   std::string version;  // version of xrun
   std::string isa;
   std::map<std::string, std::string> libraries;
   bool deterministic = false;
-  std::vector<ManifestClasses> classes;  // formats 1 to 4: always one
+  std::vector<ManifestClasses> classes;  // in formats 1 to 4 always one entry
   std::vector<std::string> class_names;  // format 1 only
-  std::vector<HistoryEntry> history;     // oldest first
-  std::vector<Record> records;           // records of evaluations
+  std::vector<HistoryEntry> history;     // earlier settings of the run, oldest first
+  std::vector<Record> records;           // the best evaluations by each metric
   std::vector<ManifestFile> files;
   std::vector<ManifestRows> rows;
 };

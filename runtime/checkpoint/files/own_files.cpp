@@ -61,7 +61,7 @@ std::string tail_after(std::string_view mark) {
   return fmt::format("{}{}-{:016x}", mark, to_text(this_process()), bits);
 }
 
-// The names in a directory, if all of them are ordinary files that a save writes; else nullopt.
+// Returns the names in a directory if all of them are ordinary files that a save writes; else nullopt.
 std::optional<std::vector<std::string>> own_names_in(int directory) {
   const int copy = ::dup(directory);
   DIR* const entries = copy < 0 ? nullptr : ::fdopendir(copy);

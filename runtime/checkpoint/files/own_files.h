@@ -1,5 +1,5 @@
 // Makes and recognises the names of files that saves write. A directory of checkpoints may also contain files of the
-// user or of another program, so a save removes only files with these names.
+// user or of another program, so a save removes only files with such names.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@ namespace xrun::runtime {
 std::string step_name(int64_t step);                         // "step-000400"
 std::optional<int64_t> step_of_name(std::string_view name);  // nullopt for other names, such as unfinished steps
 
-// Whether the text is a digest as in file names: 32 hex digits in lower case.
+// Whether the text has the form of a digest in file names: 32 hex digits in lower case.
 bool is_digest(std::string_view text);
 std::string class_names_file(std::string_view digest);  // "classes-XXH3.json"
 std::optional<std::string> digest_of_class_names_file(std::string_view name);
 
 // Suffixes of temporary names. pending_tail, for unfinished files and directories, is ".tmp-", the owner, and 16 random
-// hex digits. former_tail, for a complete step that is moved aside for a new one of the same name, is the same
-// text with ".was-" instead of ".tmp-".
+// hex digits. former_tail, for a complete step that is renamed to make place for a new one of the same name, has
+// ".was-" instead of ".tmp-".
 std::string pending_tail();
 std::string former_tail();
 struct Pending {
-  std::string name;  // its final name: a step, "latest", "best", a file of class names
+  std::string name;  // the final name: a step, "latest", "best", a file of class names
   Owner owner;
-  bool former = false;  // a complete step that was moved aside
+  bool former = false;  // a complete step that was renamed to make place for a new one
 };
 std::optional<Pending> pending_of_name(std::string_view name);
 
-// Removes a step directory. If it contains anything but ordinary files with names of saves, or if `path` is a link,
-// removes nothing. The directory first gets the name of an unfinished step, durably: if the power is cut during the
-// removal, the rest does not look like a complete step, and the next save removes it.
+// Removes a step directory. Removes nothing if the directory contains anything but ordinary files with names of saves,
+// or if `path` is a link. The directory is first renamed to an unfinished step, durably: if the power is cut during the
+// removal, the remaining files do not look like a complete step, and the next save removes them.
 void remove_step(const std::string& path, Io& io);
 
-// Removes a file, if it is an ordinary one.
+// Removes `path` if it is an ordinary file.
 void remove_own_file(const std::string& path, Io& io);
 
 }  // namespace xrun::runtime

@@ -29,7 +29,7 @@ std::string to_text(const Owner& owner);
 std::optional<Owner> parse_owner(std::string_view text);
 
 // Whether the process is known to have ended. False for a process of another kernel or container, since this process
-// cannot see whether it runs.
+// cannot check whether it still runs.
 bool has_ended(const Owner& owner);
 
 std::string host_name();  // for messages

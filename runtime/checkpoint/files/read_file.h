@@ -14,8 +14,8 @@
 namespace xrun::runtime {
 
 // Calls `use` with the bytes of a file, piece by piece. `expected`: the size that the file must have; nullopt: any
-// size. Errors: XG0710 it is missing, a link, not an ordinary file, or of another size; XG0713 the system does not let
-// it be read; and those of `use`.
+// size. Errors: XG0710 the file is missing, a link, not an ordinary file, or has another size; XG0713 the system cannot
+// read it; and those of `use`.
 Status stream_file(const std::string& path, std::optional<Bytes> expected,
                    const std::function<Status(std::span<const std::byte>)>& use);
 

@@ -25,8 +25,8 @@ std::optional<std::string_view> unseal(std::span<const std::byte> header);
 // Nullopt if the file is of another kind.
 std::optional<int64_t> version_of(std::span<const std::byte> header, std::string_view kind);
 
-// Reads lines of the form "key value" in order. It reports no errors: a line with another key gives an empty value, and
-// text that is not a number gives 0. The caller detects both by printing what it has read and comparing the texts.
+// Reads lines of the form "key value" in order. It reports no errors: for a line with another key it returns an empty
+// value, for text that is no number 0. The caller detects both by comparing the text with a print of the values.
 class LineReader {
  public:
   explicit LineReader(std::string_view lines) : rest_(lines) {}

@@ -13,12 +13,12 @@
 namespace xrun::runtime {
 
 // Checks that all ranks see the same directory: rank 0 creates a file in it, with the name of an unfinished file, all
-// ranks look for it, and rank 0 removes it. Collective. Errors: kWorld XG0711, a rank sees another directory; XG0711,
-// rank 0 cannot write there.
+// ranks check that they see it, and rank 0 removes it. Collective. Errors: kWorld XG0711, a rank sees another
+// directory; XG0711, rank 0 cannot write there.
 Status check_same_directory(const std::string& directory, Peers& peers, Io& io);
 
-// Returns the files of all ranks; index: rank. If `peers` is null, there is one process. Collective. Errors: that of
-// any rank.
+// Returns the files of all ranks; index: rank. If `peers` is null, there is one process. Collective. Errors: the error
+// of any rank.
 using RankFiles = std::vector<std::vector<ManifestFile>>;
 Result<RankFiles> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine);
 

@@ -27,7 +27,7 @@ Error nothing_at(const std::string& path) {
                        "name a step directory, the directory that holds it, or `latest`");
 }
 
-// The step directory that a path names; nullopt if it does not name one.
+// Returns the step directory of a checkpoint path; nullopt if the path does not lead to one.
 Result<std::optional<std::string>> step_directory(const std::string& path) {
   std::error_code ignored;
   std::string given = path;

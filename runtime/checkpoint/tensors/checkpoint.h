@@ -27,7 +27,7 @@
 namespace xrun::runtime {
 
 struct CheckpointInfo {
-  std::string path;  // the step directory
+  std::string path;  // path of the step directory
   Manifest manifest;
   Bytes bytes = 0;
 };
@@ -48,10 +48,10 @@ Result<CheckpointInfo> parse_checkpoint(const std::string& path, const std::stri
 // XG0713 it cannot be read.
 Result<ClassTables> read_classes(const CheckpointInfo& info);
 
-// Checks that a file has the expected size and digest. Errors: XG0710 it has not; XG0713 it cannot be read.
+// Checks that a file has the expected size and digest. Errors: XG0710 it does not; XG0713 it cannot be read.
 Status verify_file(const std::string& path, const ManifestFile& expected);
 
-// Compares every file of the manifest with its digest. Errors: XG0710 names the file; XG0713 it cannot be read.
+// Compares the digest of every file with the manifest. Errors: XG0710, with the file; XG0713 it cannot be read.
 Status verify_checkpoint(const CheckpointInfo& info);
 
 // Fills `state` with weights and running statistics, and with optimizer states if `optimizer` is set; the state may be
@@ -59,7 +59,7 @@ Status verify_checkpoint(const CheckpointInfo& info);
 // Session::weights_changed. Class rows that are kept in a file are mapped, and locked while the state lives. The
 // function takes an open checkpoint instead of a path, since `latest` changes while a run saves. Errors: those of
 // verify_checkpoint and restore_rows; XG0702 a tensor is missing or has another shape; XG0719.
-//   moved  renamings since the checkpoint, by which tensors are found
+//   moved  renamings of tensors since the checkpoint
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false,
                        std::span<const Moved> moved = {});
 

@@ -10,7 +10,7 @@ void match_by_name(const ClassTable& run, const ClassTable& stored, ClassPart& p
   part.map.to = positions_of(stored.names, run.names);
   part.classes = std::ssize(run.names);
   part.matched = std::ranges::count_if(part.map.to, [](int64_t place) { return place >= 0; });
-  // If the names are equal, all rows keep their numbers, including rows beyond the last class.
+  // If the names are equal, all rows keep their numbers, including rows after the last class.
   part.map.same_rows = run.names == stored.names;
 }
 

@@ -18,7 +18,7 @@ namespace xrun::runtime {
 std::string rows_path(const CheckpointInfo& info, const ManifestRows& rows);
 
 // Restores the rows of a checkpoint; the file is locked while the result lives. `layout`: the required layout; null:
-// any. Errors: those of ClassRowFile::restore; XG0710 also if the file now belongs to a later checkpoint.
+// any layout. Errors: those of ClassRowFile::restore; XG0710 also if the file now belongs to a later checkpoint.
 Result<std::shared_ptr<ClassRowFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
                                                    const RowsLayout* layout, const ClassRowFileOptions& options = {});
 
@@ -38,7 +38,7 @@ class ClassRowFiles {
   // directory.
   Status resume(const CheckpointInfo& info, TrainState& state);
 
-  // The parts of a save that concern rows files (ClassRowFile), for all files.
+  // The steps of a save that concern rows files (ClassRowFile), for all files.
   Result<std::vector<ManifestRows>> prepare(int64_t step);
   void switch_to_prepared();
   Status give_up();

@@ -10,14 +10,14 @@
 namespace xrun::runtime {
 namespace {
 
-// Whether rows that are stored as `dtype` can fill the tensor.
+// Whether stored rows of type `dtype` can be read into the tensor.
 bool fills(std::string_view dtype, const StateTensor& tensor) {
   const bool class_weights =
       tensor.role == StateTensor::Role::kWeight && !tensor.head.empty() && tensor.type.rank() > 1;
   return dtype == safetensors_name(tensor.type.dtype) || (class_weights && row_format(dtype));
 }
 
-// Finds the stored rows of `tensor`, or returns what is wrong with them. `found` stays null on an error.
+// Finds the stored rows of `tensor`, or returns the error if they are missing or do not fit; `found` then stays null.
 Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                  const StateTensor& tensor, bool any_rows, const std::vector<StoredRows>*& found) {
   const auto at = stored.rows.find(tensor.name);
@@ -87,7 +87,7 @@ Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, cons
 
 namespace {
 
-// Finds the shifts and velocities by which class rows catch up.
+// Finds the shifts and velocities from which the current values of idle class rows are computed (shifts_of).
 Status find_shifts(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                    const StateTensor& tensor, Found& found) {
   const StateTensor shifts = shifts_of(tensor);
@@ -109,7 +109,7 @@ Status find_shifts(const CheckpointInfo& info, const StoredTensors& stored, cons
 Status find_in_use(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                    const StateTensor& tensor, const RowMap* map, Found& found) {
   StateTensor mean = mean_of(tensor);
-  mean.role = StateTensor::Role::kWeight;  // class rows may have another format than the state
+  mean.role = StateTensor::Role::kWeight;  // class rows may be stored in another format than in the state
   if (tensor.role != StateTensor::Role::kWeight || !stored.rows.contains(mean.name)) {
     XRUN_TRY(find_tensor(info, stored, state, tensor, map, found));
     return find_shifts(info, stored, state, tensor, found);

@@ -17,15 +17,15 @@ namespace xrun::runtime {
 struct Found {
   const StateTensor* tensor = nullptr;
   const std::vector<StoredRows>* rows = nullptr;
-  const std::vector<StoredRows>* scales = nullptr;  // for class weights that are stored in fp8
-  // For class rows that catch up (shifts_of), if the weights are read for use; null if a run resumes.
+  const std::vector<StoredRows>* scales = nullptr;  // scales of class weights that are stored in fp8
+  // For class rows that catch up (shifts_of) if the weights are read for inference; null if a run resumes.
   const std::vector<StoredRows>* shifts = nullptr;
   const std::vector<StoredRows>* velocity = nullptr;
   const RowMap* map = nullptr;  // for rows of classes; null: each row keeps its number
 };
 
-// The format of stored class weights, which may differ from the format of the run. `dtype`: name of the type in
-// safetensors; nullopt: not a format of class weights.
+// Returns the format of stored class weights, which may differ from the format of the run. `dtype`: name of the type in
+// safetensors. Nullopt: class weights cannot have this type.
 std::optional<RowFormat> row_format(std::string_view dtype);
 
 // Finds the stored rows of a tensor. With a map the checkpoint may have another number of rows. Errors: XG0702 the

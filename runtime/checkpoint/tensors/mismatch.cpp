@@ -20,7 +20,7 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   return parts;
 }
 
-// The number of parts in which two names differ. Names with different numbers of parts differ in all parts.
+// The number of parts in which two tensor names differ. Names with different numbers of parts differ in all parts.
 size_t distance(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
   size_t count = a.size() == b.size() ? 0 : std::max(a.size(), b.size());
   for (size_t i = 0; a.size() == b.size() && i < a.size(); ++i) {
@@ -29,8 +29,8 @@ size_t distance(const std::vector<std::string_view>& a, const std::vector<std::s
   return count;
 }
 
-// The stored tensor with the nearest name among those that the model does not use and that have the same shape and
-// last part; null: not found.
+// Among the stored tensors that the model does not use and that have the shape and the last name part of `tensor`,
+// returns the one with the nearest name; null: not found.
 const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const TrainState& state,
                              const StateTensor& tensor) {
   const auto parts = parts_of(tensor.name);
@@ -54,8 +54,8 @@ std::string first_parts(const std::vector<std::string_view>& parts, size_t count
   return fmt::format("{}", fmt::join(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count), "."));
 }
 
-// The line that declares the renaming. It ends with the last part in which the names differ, which is never the last
-// part of the names.
+// Returns the line that declares the renaming. The names in it end with the last part in which they differ, which is
+// never the last part of the tensors' names.
 std::string moved_line(std::string_view now, std::string_view old) {
   const auto parts = parts_of(now);
   const auto others = parts_of(old);

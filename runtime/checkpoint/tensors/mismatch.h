@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// A whole tensor of a checkpoint.
+// A whole tensor that is stored in a checkpoint.
 struct StoredTensor {
   std::string name;
   std::string dtype;
@@ -26,7 +26,7 @@ Error other_model(const std::string& file, const std::string& path, std::vector<
 Error missing_tensor(const std::string& path, const std::vector<StoredTensor>& stored, const TrainState& state,
                      const StateTensor& tensor);
 
-// XG0702: the checkpoint has `tensor` in another form. `message`: "has 25 rows in the model, but 24 in the checkpoint".
+// XG0702: the stored `tensor` has another form. `message`: "has 25 rows in the model, but 24 in the checkpoint".
 Error other_form(const TrainState& state, const StateTensor& tensor, std::string message, std::string help = {});
 
 std::string shape_text(const std::vector<int64_t>& dims);  // "[64, 3, 7, 7]"

@@ -25,7 +25,7 @@ ordered_json list_of(const Pairs& pairs, const char* first, const char* second) 
   return list;
 }
 
-// The pairs of a list; nullopt if it has another form.
+// Returns the pairs in a JSON list of objects; nullopt if the list has another form.
 std::optional<Pairs> pairs_of(const nlohmann::json& object, const char* key, const char* first, const char* second) {
   const auto list = object.find(key);
   if (list == object.end() || !list->is_array()) {
@@ -74,7 +74,7 @@ Result<ModelText> read_model_text(const std::string& path, const Manifest& manif
   const nlohmann::json object = parse_json(text);
   auto files = object.is_object() ? pairs_of(object, "files", "path", "text") : std::nullopt;
   auto options = object.is_object() ? pairs_of(object, "options", "name", "value") : std::nullopt;
-  constexpr size_t kMostFiles = 1000;  // the number that a model may import
+  constexpr size_t kMostFiles = 1000;  // limit for the files that a model may import
   if (!files || files->empty() || files->size() > kMostFiles || !options) {
     return damaged(name, "is not the text of a model");
   }

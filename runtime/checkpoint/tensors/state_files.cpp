@@ -15,8 +15,8 @@
 namespace xrun::runtime {
 namespace {
 
-// The ranges of a head's rows that this process has, in row order; with one rank it has all rows. Graphs of classes are
-// ignored, since every rank has all of their rows.
+// Returns the ranges of a head's rows that this process has, in row order; with one rank it has all rows. Tensors of
+// kind kGraph are ignored, since every rank has all of their rows.
 std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) {
   std::vector<ClassRange> runs;
   const auto tensor = std::ranges::find_if(state.tensors(), [&](const StateTensor& one) {
@@ -33,8 +33,8 @@ std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) 
   return runs;
 }
 
-// Whether no element is NaN or infinite, which means that all of its exponent bits are set. Does not stop at the first
-// such element, so that the compiler can vectorize the loop.
+// Whether no element is NaN or infinite: such an element has all exponent bits set. The loop does not stop at the first
+// such element, so that the compiler can vectorize it.
 template <typename Bits>
 bool is_finite(std::span<const std::byte> rows, Bits exponent) {
   const std::span numbers(reinterpret_cast<const Bits*>(rows.data()), rows.size() / sizeof(Bits));
@@ -59,7 +59,7 @@ bool is_finite(DType dtype, std::span<const std::byte> rows) {
   }
 }
 
-// Rejects numbers that are not finite: they must not replace an older checkpoint.
+// Rejects rows that are not finite, since they must not replace an older checkpoint.
 Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows) {
   if (is_finite(tensor.type.dtype, rows)) {
     return {};

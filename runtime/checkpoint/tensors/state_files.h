@@ -23,10 +23,10 @@ struct StateFile {
   int64_t row_end = 0;
 };
 
-// Returns the files that this rank writes: together they have all tensors that are saved (TrainState::is_saved). Head
-// files have about `range_bytes` bytes. Each rank writes its rows of heads, the residuals of its devices, and those
-// other tensors for which it is the first rank (StateTensor::first), in files whose names contain the rank. Rank 0 has
-// trunk.safetensors even if that is empty.
+// Returns the files that this rank writes. The files of all ranks together contain all tensors that are saved
+// (TrainState::is_saved). Head files have about `range_bytes` bytes. Each rank writes its rows of heads, the residuals
+// of its devices, and those other tensors for which it is the first rank (StateTensor::first), in files whose names
+// contain the rank. Rank 0 writes trunk.safetensors even if it has no tensors.
 std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, int rank);
 
 // Copies rows [row_begin, row_end) of a tensor to `out`.

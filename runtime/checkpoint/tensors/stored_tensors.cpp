@@ -22,7 +22,7 @@ std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata,
   return std::stoll(at->second);
 }
 
-// The type of a section; nullopt if its name is unknown or does not fit the bytes of a row.
+// Returns the type of a section; nullopt if its name is unknown or does not fit the section's bytes per row.
 std::optional<DType> type_of(const RowsSection& section) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI32}) {
     if (section.dtype == name_of(dtype) && section.row_bytes % size_of(dtype) == 0) {
@@ -32,8 +32,8 @@ std::optional<DType> type_of(const RowsSection& section) {
   return std::nullopt;
 }
 
-// Adds the sections of a rows file as tensors: class weights and their states are matrices, and a section with a single
-// number per row is a vector.
+// Adds the sections of a rows file as tensors: class weights and their optimizer states are matrices, and a section
+// with a single number per row is a vector.
 Status read_class_row_header(const CheckpointInfo& info, const ManifestRows& rows, StoredTensors& stored) {
   const std::string path = rows_path(info, rows);
   XRUN_ASSIGN(const ClassRowHeader header, ClassRowFile::header_of(path));

@@ -20,10 +20,10 @@
 
 namespace xrun::runtime {
 
-// The name of a type in safetensors: "F8_E4M3".
+// Returns the name of a type in safetensors files, such as "F8_E4M3".
 std::string_view safetensors_name(DType dtype);
 
-// Rows of a tensor in one of the files.
+// Rows of a tensor that are stored in one of the files.
 struct StoredRows {
   size_t file = 0;
   SafeTensor tensor;
@@ -33,22 +33,22 @@ struct StoredRows {
 
 struct StoredPlace {
   std::string path;
-  const ManifestRows* rows = nullptr;  // entry of the manifest, for a file of class rows
+  const ManifestRows* rows = nullptr;  // entry of the manifest if this is a file of class rows; else null
 };
 
-// The tensors according to the headers of the files. A file is opened only while it is read, since a checkpoint can
-// have more files than a process may open.
+// The tensors that the headers of the files list. A file is opened only while it is read, since a checkpoint can have
+// more files than a process may open.
 struct StoredTensors {
   std::vector<StoredPlace> files;
-  std::map<std::string, std::vector<StoredRows>> rows;  // key: name of the tensor; value: its parts in row order
+  std::map<std::string, std::vector<StoredRows>> rows;  // key: name of the tensor; value: its rows by file, in order
 };
 
-// Reads the headers of all files. Tensors have the names that `moved` gives them. REQUIRES: `info` outlives the result.
-// Errors: XG0710, XG0711, XG0713, XG0714, XG0715; XG0719 after the renamings two tensors would have the same name, or
-// class rows would not have the name of their file.
+// Reads the headers of all files. Tensors have their names after the renamings in `moved`. REQUIRES: `info` outlives
+// the result. Errors: XG0710, XG0711, XG0713, XG0714, XG0715; XG0719 after the renamings two tensors have equal names,
+// or class rows have another name than their file.
 Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const Moved> moved = {});
 
-// The tensors, sorted by name.
+// Returns the stored tensors, sorted by name.
 std::vector<StoredTensor> list(const StoredTensors& stored);
 
 // An open file of a checkpoint.

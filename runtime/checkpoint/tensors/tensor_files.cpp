@@ -22,7 +22,7 @@ namespace {
 
 constexpr Bytes kChunk = 4 * kMiB;
 
-// The rows of a tensor in one of its files.
+// Rows of a tensor of the state that one file of the checkpoint contains.
 struct FoundPart {
   const StateTensor* tensor = nullptr;
   const StoredRows* rows = nullptr;
@@ -43,7 +43,7 @@ void each_run(const FoundPart& part, int64_t begin, int64_t end, const Body& bod
   }
 }
 
-// Makes rows that were read from the file catch up; `row` is the first of them.
+// Moves class rows that were read from the file to their current values (shifts_of); `row` is the first of these rows.
 Status shift(const StoredFile& file, const std::string& path, const FoundPart& part, int64_t row,
              std::vector<float>& values) {
   const int64_t width = part.tensor->row_elements();
@@ -61,8 +61,8 @@ Status shift(const StoredFile& file, const std::string& path, const FoundPart& p
   return {};
 }
 
-// Reads a part into `state`, a few MiB at a time. Rows in the format of the state are copied unchanged; rows in another
-// format are converted, and rounded to the nearest value.
+// Copies stored rows into `state`, a few MiB at a time. Rows in the format of the state are copied unchanged; rows in
+// another format are converted, and rounded to the nearest value.
 Status copy_rows(const StoredFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
   const StateTensor& tensor = *part.tensor;
   const bool as_it_is = part.rows->tensor.dtype == safetensors_name(tensor.type.dtype) && part.shifts == nullptr;
@@ -111,7 +111,7 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
 }
 
 // Reads residuals if the checkpoint has n senders and the state has m: the residuals of sender i are added to those of
-// sender floor(i·m / n). This preserves the sum over the senders, exactly if m > n.
+// sender floor(i·m / n). This preserves the sum of the residuals over all senders, exactly if m > n.
 Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, const Found& found, TrainState& state) {
   const StateTensor& tensor = *found.tensor;
   const int64_t width = tensor.row_elements();
@@ -121,7 +121,7 @@ Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, con
   const auto bytes_of = [](std::vector<float>& floats) { return std::as_writable_bytes(std::span(floats)); };
   for (int64_t row = 0; row < tensor.rows(); ++row) {
     if (!state.has_rows(tensor, row, row + 1)) {
-      continue;  // on another rank
+      continue;  // the sender is on another rank
     }
     std::ranges::fill(sum, 0.0F);
     for (const StoredRows& part : *found.rows) {
@@ -150,7 +150,7 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
       if (one.map == nullptr && !state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
-        continue;  // on another rank
+        continue;  // the sender is on another rank
       }
       const auto beside = [i](const std::vector<StoredRows>* others) {
         return others == nullptr ? nullptr : &(*others)[i];
@@ -171,15 +171,15 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
   return {};
 }
 
-// The part that a tensor with class rows belongs to; null: the tensor has no class rows.
+// Returns the part of the model that a tensor with class rows belongs to; null: the tensor has no class rows.
 const ClassPart* part_of(const std::vector<ClassPart>& parts, const TrainState& state, const StateTensor& tensor) {
   const auto part =
       std::ranges::find_if(parts, [&](const ClassPart& one) { return one.owns(state.parameter(tensor).name); });
   return part == parts.end() ? nullptr : &*part;
 }
 
-// Finds the stored rows of all tensors of a run that resumes. `map_of` gives the part whose map applies to a tensor;
-// null: all rows keep their numbers.
+// Finds the stored rows of all tensors of a run that resumes. `map_of` returns the part whose row map applies to a
+// tensor; null: all rows keep their numbers.
 template <typename MapOf>
 Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTensors& stored, TrainState& state,
                                     bool optimizer, const MapOf& map_of) {
@@ -191,7 +191,7 @@ Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTens
     }
     if (state.lies_in_file(tensor) &&
         std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
-      continue;  // mapped from the checkpoint's file
+      continue;  // the rows are mapped from the checkpoint's file
     }
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
                                tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;

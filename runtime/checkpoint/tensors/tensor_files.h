@@ -13,13 +13,13 @@
 
 namespace xrun::runtime {
 
-// Fills `state`, which may be divided into other shards than the run that saved. Tensors are found by the names that
-// `moved` gives them. All tensors are found before the first one is written, so a missing tensor changes nothing. Rows
-// that the state has mapped from the checkpoint are skipped. REQUIRES: the files have been verified. Errors: XG0702,
-// XG0719; those of read_headers and StoredFile::open.
+// Fills `state`, which may be divided into other shards than the run that saved. Tensors are found by their names after
+// the renamings in `moved`. All tensors are found before the first one is written, so if one is missing, nothing
+// changes. Rows that the state has mapped from the checkpoint are skipped. REQUIRES: the files have been verified.
+// Errors: XG0702, XG0719; those of read_headers and StoredFile::open.
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved = {});
 
-// Determines the initial values of class rows that a checkpoint lacks.
+// Data for the initial values of class rows that a checkpoint does not contain.
 struct FirstRows {
   uint64_t seed = 0;
   std::span<const Moved> moved;
@@ -29,13 +29,13 @@ struct FirstRows {
 Status read_grown_state(const CheckpointInfo& info, TrainState& state, const std::vector<ClassPart>& parts,
                         const FirstRows& first);
 // Reads the state that a new run starts from, without optimizer states. The rows of `parts` are placed by their maps,
-// and rows that the checkpoint lacks get initial values. Everything at and below the paths of `skip` stays unchanged. A
-// part of which the checkpoint has no row, or rows of another form, also stays unchanged and is returned as fresh.
+// and rows that the checkpoint lacks get initial values. Tensors at and below the paths in `skip` stay unchanged. A
+// part for which the checkpoint has no row, or rows of another form, also stays unchanged and is returned as fresh.
 Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
                                  const std::vector<ClassPart>& parts, const FirstRows& first);
 
-// The number of senders (replicas or nodes) whose residuals of compressed gradients are stored; 0 if `state` has no
-// residuals. If `state` has another number of senders, read_state redistributes the residuals. Errors: those of
+// Returns the number of senders (replicas or nodes) whose residuals of compressed gradients are stored; 0 if `state`
+// has no residuals. If `state` has another number of senders, read_state redistributes the residuals. Errors: those of
 // read_headers.
 Result<int64_t> residual_senders(const CheckpointInfo& info, const TrainState& state,
                                  std::span<const Moved> moved = {});

@@ -1,5 +1,5 @@
-// Member m can pull when m and all members that it receives from are posted. The thread that posts the last of them
-// starts the pull on m's device; at its end m has received, and a sender from which all have pulled is released.
+// Member m can copy ("pull") its blocks when m and all members that it receives from are posted. The thread that posts
+// the last of these starts the pull on m's device. A sender is released once all its receivers have pulled.
 #include "runtime/comm/local/local_communicator.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace xrun::runtime {
 
 LocalCommunicator::LocalCommunicator(const DeviceSet& devices, std::span<const Exchange> exchanges) {
   std::map<int, std::vector<Exchange>> groups;
-  std::map<std::pair<int, int>, size_t> index;  // (group, device)
+  std::map<std::pair<int, int>, size_t> index;  // key: (group, device); value: index of the exchange
   for (size_t i = 0; i < exchanges.size(); ++i) {
     groups[exchanges[i].group].push_back(exchanges[i]);
     index[{exchanges[i].group, exchanges[i].device}] = i;
@@ -50,7 +50,7 @@ void LocalCommunicator::post(int exchange, Completion received, Completion relea
   Member& member = *members_[static_cast<size_t>(exchange)];
   member.received = received;
   member.released = released;
-  // After the last start the step may end and destroy the communicator, so the loop must not access it.
+  // After the last start the step may end and destroy the communicator, so the loop does not access it then.
   Member* const* taker = member.takers.data();
   for (Member* const* const end = taker + member.takers.size(); taker != end;) {
     Member& one = **taker++;

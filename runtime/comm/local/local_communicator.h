@@ -26,16 +26,16 @@ class LocalCommunicator final : public Communicator {
   }
 
  private:
-  // One exchange. The thread that decrements a counter to zero resets it, before the completion is called.
+  // One exchange of a device. The thread that decrements a counter to zero resets it before it calls the completion.
   struct Member {
     Device* device = nullptr;
     std::vector<BlockCopy> copies;
-    std::vector<Member*> takers;   // members that wait for the post of this member: itself and its receivers
-    std::vector<Member*> senders;  // members that it receives from
+    std::vector<Member*> takers;   // members that cannot pull before this one is posted: this one and its receivers
+    std::vector<Member*> senders;  // members that this one receives from
     int posts_needed = 0;
     int pulls_needed = 0;
-    std::atomic<int> missing{0};  // exchanges that must be posted before this one can pull
-    std::atomic<int> pulling{0};  // exchanges that have not pulled from this one
+    std::atomic<int> missing{0};  // members that must be posted before this one can pull
+    std::atomic<int> pulling{0};  // members that have not yet pulled from this one
     Completion received;
     Completion released;
   };

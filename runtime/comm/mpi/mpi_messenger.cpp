@@ -87,9 +87,9 @@ class MpiMessenger final : public Messenger {
 
   std::string error() const override { return error_; }
 
-  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not: a rank that ended would receive
-  // no more messages, and ranks with messages for it would wait forever. If a rank dies meanwhile, the watch of ranks
-  // ends this process.
+  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not. A rank that had ended would
+  // receive no more messages, and ranks that send to it would wait forever, so this call waits for all ranks first. If
+  // a rank dies meanwhile, the watch of ranks (rank_watch.h) ends this process.
   void finish() override {
     MPI_Request all = MPI_REQUEST_NULL;
     int here = 0;
@@ -126,7 +126,7 @@ class MpiMessenger final : public Messenger {
   MPI_Comm world_ = MPI_COMM_NULL;
   int rank_ = 0;
   int count_ = 1;
-  MPI_Message message_ = MPI_MESSAGE_NULL;  // the message that `arrived` returned last
+  MPI_Message message_ = MPI_MESSAGE_NULL;  // the message that the last call of `arrived` returned
   std::vector<MPI_Request> requests_;       // index: the number of the request
   std::vector<int> free_;
   std::string error_;

@@ -12,7 +12,7 @@ namespace xrun::runtime {
 struct BlockCursor {
   std::vector<Block> blocks;
   size_t block = 0;
-  Bytes done = 0;    // bytes of that block before the position
+  Bytes done = 0;    // bytes of the current block before the position
   Bytes passed = 0;  // bytes of the stream before the position
 
   bool over() const { return block == blocks.size(); }
@@ -22,7 +22,7 @@ struct BlockCursor {
     passed = 0;
     skip();
   }
-  // The number of bytes after the position, but at most `most`.
+  // The number of bytes of the stream after the position, but at most `most`.
   Bytes left(Bytes most) const {
     Bytes bytes = -done;
     for (size_t i = block; i < blocks.size() && bytes < most; ++i) {
@@ -30,8 +30,8 @@ struct BlockCursor {
     }
     return std::min(bytes, most);
   }
-  // Moves the position by `bytes`, and calls body(block, offset in its memory, length) for each piece of a block on the
-  // way.
+  // Moves the position forward by `bytes`, and calls body(block, offset in its memory, length) for each piece of a
+  // block that it passes.
   template <typename Body>
   void advance(Bytes bytes, const Body& body) {
     while (bytes > 0) {

@@ -10,14 +10,14 @@
 namespace xrun::runtime {
 
 // The largest number of bytes of a block in one message. It is just below the size up to which Open MPI sends a message
-// at once (64 KiB with TCP). For a longer message the receiver must answer first. If the connection is busy with long
-// messages in the other direction, that answer waits after them, so a slow network would work in only one direction at
-// a time.
+// at once (64 KiB with TCP). A longer message is sent only after an answer of the receiver. If the connection is busy
+// with long messages in the other direction, that answer is delayed by them, so a slow network would transfer data in
+// only one direction at a time.
 inline constexpr Bytes kMostBlockBytes = 60 * kKiB;
 
-// The largest number of messages to one rank that are queued or under way: enough to keep a fast network busy.
+// The largest number of messages to one rank that are queued or under way: enough for the full rate of a fast network.
 inline constexpr size_t kUnderWay = 16;
-// The number of bytes by which a stream between hosts may be ahead of other streams of its exchange
+// The number of bytes by which a stream to another host may be ahead of the other streams of its exchange
 // (DividedExchange::is_ahead).
 inline constexpr Bytes kMostLead = kUnderWay * kMostBlockBytes;
 
@@ -25,13 +25,13 @@ struct BlockHeader {
   enum Kind : int32_t {
     kBlock,      // bytes of a stream follow
     kBroadcast,  // bytes of a broadcast follow: `group` is its channel, `from` its root
-    kAddresses,  // a list of PeerRange follows, which covers the whole stream
-    kTaken,      // the receiver has copied the stream
+    kAddresses,  // a list of PeerRange follows, which covers the whole stream for a direct copy
+    kTaken,      // the receiver has copied the stream directly from memory
   };
   int32_t kind = kBlock;
   int32_t group = 0;
-  int32_t from = 0;  // the sending device
-  int32_t to = 0;    // the receiving device
+  int32_t from = 0;  // index of the sending device
+  int32_t to = 0;    // index of the receiving device
 };
 // The offset of the content in a message.
 inline constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);

@@ -12,19 +12,19 @@ namespace xrun::runtime {
 // Threads: one.
 class Heartbeats {
  public:
-  // Counts all ranks but `own` as heard at `now`.
+  // `own` is this rank. All other ranks count as heard at `now`.
   Heartbeats(int ranks, int own, Seconds limit, Seconds now);
 
-  // Call often. If more than half of the limit has passed since the last call, this rank itself was stopped: returns
-  // that time, and treats all other ranks as heard at `now`. Otherwise returns 0.
+  // Call often. If more than half of the limit has passed since the last call, this rank itself was suspended: returns
+  // that time, and counts all other ranks as heard at `now`. Otherwise returns 0.
   Seconds tick(Seconds now);
   // Call when something has arrived from the rank.
   void heard(int rank, Seconds now);
   // Call when the rank has announced its end: it is no longer expected to send anything.
   void leave(int rank);
-  // The rank that has been silent for the longest time, if that is longer than the limit.
+  // Returns the rank that has been silent for the longest time; nullopt if that time is within the limit.
   std::optional<int> silent(Seconds now) const;
-  // The number of ranks that are expected, and whether all of them have been silent for longer than `time`.
+  // The number of ranks that have not left; and whether all of them have been silent for longer than `time`.
   int expected() const;
   bool all_silent(Seconds now, Seconds time) const;
 

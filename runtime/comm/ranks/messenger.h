@@ -13,7 +13,7 @@ namespace xrun::runtime {
 // Threads: one creates the messenger, makes all calls and destroys it.
 class Messenger {
  public:
-  // A message that has arrived and has not been received.
+  // A message that has arrived and that `receive` has not taken yet.
   struct Arrival {
     int from = 0;
     size_t bytes = 0;
@@ -23,13 +23,13 @@ class Messenger {
   virtual int rank() const = 0;
   virtual int count() const = 0;
 
-  // Begins to send, and returns a number for `done`. REQUIRES: the bytes do not change until `done` returns true.
+  // Begins to send. Returns a request number for `done`. REQUIRES: the bytes do not change until `done` returns true.
   virtual int send(int to, const std::byte* data, size_t bytes) = 0;
-  // The first message that has arrived and has not been received; nullopt if there is no such message.
+  // Returns the first message that has arrived and was not received yet; nullopt if there is no such message.
   virtual std::optional<Arrival> arrived() = 0;
-  // Begins to receive that message; returns a number for `done`.
+  // Begins to receive the message `arrival`; returns a request number for `done`.
   virtual int receive(const Arrival& arrival, std::byte* data) = 0;
-  // Whether the send or receive with this number is complete. If so, the number is free again.
+  // Whether the send or receive with this request number is complete. If so, the number is free again.
   virtual bool done(int number) = 0;
 
   // The library's error message; empty: no error. After an error no call has an effect.

@@ -1,6 +1,6 @@
-// The loop of the thread: let the ends send their messages, complete sends, receive and deliver the messages that have
-// arrived, wake the ranks to which something was sent, and sleep if nothing has happened. It ends when `stop` was
-// called and all sends are complete; then the thread waits for the other ranks.
+// The loop of the network's thread: let the channel ends send their messages, complete sends, receive and deliver
+// messages that have arrived, wake the ranks to which messages were sent, and sleep if nothing has happened. The loop
+// ends when `stop` was called and all sends are complete; then the thread waits for the other ranks.
 // Tests: tests/runtime/comm/ranks/world_test.cpp, tests/runtime/comm/ranks/rank_communicator_test.cpp
 #include "runtime/comm/ranks/network.h"
 
@@ -18,16 +18,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long the thread sleeps between two polls. MPI reports a message only when it is polled, and each poll takes time
-// from computation. While an end waits for a message, the thread at first sleeps for as long as a message inside a host
-// takes, and later for a share of the time that the wait has lasted, so that the message is late by at most that share.
-// If all other ranks wake this rank after each message, the wake-up ends the sleep, and only transfers that are under
-// way need polling.
+// How long the thread sleeps between two polls. MPI reports a message only when it is polled, and polling takes time
+// from computation. While a channel end waits for a message, the thread at first sleeps for as long as a message inside
+// a host takes, and later for a fixed share of the time waited so far, so that the message is late by at most that
+// share. If all other ranks wake this rank after each message, the wake-up ends the sleep, and only transfers under way
+// need polling.
 struct Sleeps {
   std::chrono::microseconds least;
   std::chrono::microseconds most;
   int share;
-  std::chrono::microseconds idle;  // while nobody waits
+  std::chrono::microseconds idle;  // sleep while no channel end waits for a message
 };
 constexpr Sleeps kPolling{std::chrono::microseconds(15), std::chrono::microseconds(500), 32,
                           std::chrono::microseconds(1000)};
@@ -135,11 +135,11 @@ void Network::pause(bool waits) {
   const Sleeps& sleeps = all_wake_.load(std::memory_order_relaxed) ? kWoken : kPolling;
   const auto share = std::chrono::duration_cast<std::chrono::microseconds>((Clock::now() - last_moved_) / sleeps.share);
   if (wake_up_.wait(waits ? std::clamp(share, sleeps.least, sleeps.most) : sleeps.idle)) {
-    last_moved_ = Clock::now();  // a new wait begins
+    last_moved_ = Clock::now();  // a wait for messages begins here
   }
 }
 
-// Polls once; returns whether anything has happened.
+// Polls MPI once; returns whether a message has made progress.
 bool Network::move() {
   bool moved = false;
   {
@@ -176,7 +176,7 @@ bool Network::finish_sends() {
 }
 
 // Receives messages, and delivers them in the order in which their sender sent them: a message that is complete waits
-// for earlier messages of its sender. Returns whether anything has happened.
+// for earlier messages of its sender. Returns whether a message has made progress.
 bool Network::take_arrivals() {
   bool moved = false;
   while (const auto arrival = messenger_->arrived()) {
@@ -241,7 +241,7 @@ void Network::use_wake_ups(std::vector<std::string> names, bool all_wake) {
   all_wake_.store(all_wake, std::memory_order_relaxed);
 }
 
-// Rings the ranks to which messages were sent since the last call.
+// Wakes the ranks to which messages were sent since the last call.
 void Network::send() {
   const std::lock_guard lock(mutex_);
   for (size_t rank = 0; rank < to_wake_.size(); ++rank) {

@@ -32,14 +32,14 @@ inline constexpr size_t kNetworkHeader = 8;
 class ChannelEnd {
  public:
   virtual ~ChannelEnd() = default;
-  // Takes over a message: the header, then the body.
+  // Takes ownership of a message: the network's header, then the body.
   virtual void on_message(int from, Message message) = 0;
-  // Sends the messages that are due (Network::send). Called after `wake`, and on each turn of the network's loop.
+  // Sends the messages that are due (Network::send). Called after `wake`, and in each round of the network's loop.
   virtual void work() = 0;
-  // Called when another rank has given up the collective work, so that expected messages may not come. With `lost` no
-  // more messages come at all.
+  // Called when another rank has given up the collective work, so that expected messages may never come. If `lost` is
+  // true, no further messages come at all.
   virtual void on_error(const Error& error, bool lost) = 0;
-  // Whether the end expects a message; the network then polls often.
+  // Whether this end expects a message; if so, the network polls often.
   virtual bool waits() const = 0;
 };
 
@@ -56,40 +56,40 @@ class Network {
   // Sends the queued messages, waits until all ranks have done the same, and ends the thread.
   void stop();
 
-  // For the watch over this rank; threads: any. `waits`: whether an end waited for messages when the thread last
-  // polled. `looks`: the number of polls so far; if it does not change, a call of the library does not return.
+  // For the watch of this rank (rank_watch.h); threads: any. `waits`: whether a channel end waited for messages at the
+  // last poll. `looks`: the number of polls so far; if it does not change, a call of MPI does not return.
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
   int64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
   int rank() const { return rank_; }
   int count() const { return count_; }
 
-  // Assigns the next channel to the end, and returns its number. All ranks open their channels in the same order.
-  // Before it returns, it passes messages that have already arrived for the channel to the end, and an error that other
-  // ends have received.
+  // Assigns the next channel number to the end, and returns it. All ranks open their channels in the same order. Before
+  // the call returns, it delivers messages that have already arrived for the channel, and an error that was reported to
+  // other ends before.
   int open(ChannelEnd& end);
   // Closes a channel. After `close` returns, the end is not called any more.
   void close(int channel);
   // Makes the thread call `work` of all ends soon.
   void wake();
 
-  // `wake_up` is the wake-up of this rank (wake_up.h). `use_wake_ups` sets the names of the wake-ups of the other
-  // ranks, which this rank wakes after it has sent them messages; index: rank; empty name: the rank cannot be woken.
-  // `all_wake`: all other ranks wake this one, so that its thread may sleep longer.
+  // `wake_up` returns the wake-up of this rank (wake_up.h). `use_wake_ups` sets the names of the other ranks' wake-ups,
+  // so that this rank can wake them after it has sent them messages; index: rank; empty name: the rank cannot be woken.
+  // `all_wake`: all other ranks wake this one, so its thread may sleep longer.
   const WakeUp& wake_up() const { return wake_up_; }
   void use_wake_ups(std::vector<std::string> names, bool all_wake);
 
   // Begins to send a message, and fills in its header. Threads: only the network's.
   void send(int channel, int to, Message message);
-  // The number of messages to a rank whose sending has not ended. Threads: only the network's.
+  // The number of messages to a rank that are not completely sent. Threads: only the network's.
   size_t unsent(int to) const { return unsent_[static_cast<size_t>(to)]; }
   // Makes a message with space for `body` bytes after the header; its content is unspecified. Threads: only the
   // network's.
   Message make_message(size_t body);
-  // Takes back the memory of a message for reuse. Threads: only the network's.
+  // Takes the memory of a message back for reuse. Threads: only the network's.
   void recycle(Message message);
-  // Call when a rank has died, for which the library might wait forever: makes the thread end all sending and
-  // receiving, and report `error` to all ends as `lost`.
+  // Call when a rank has died, since MPI might wait for it forever: makes the thread end all sending and receiving, and
+  // report `error` with `lost` = true to all ends.
   void lose(const Error& error);
   // Reports to all ends that a rank has given up. Call only inside a call of an end.
   void give_up(const Error& error) { tell(error, false); }
@@ -123,23 +123,23 @@ class Network {
   std::unique_ptr<Messenger> messenger_;
   std::vector<Transfer> sends_;
   std::vector<std::deque<Transfer>> receives_;  // index: rank; in the order of arrival
-  std::vector<size_t> unsent_;                  // index: rank
+  std::vector<size_t> unsent_;                  // index: rank; messages that are not completely sent
   std::vector<Message> free_;
-  std::vector<bool> to_wake_;  // index: rank; messages were sent since it has arrived
+  std::vector<bool> to_wake_;  // index: rank; whether messages were sent to it since the last wake-up
   bool failed_ = false;
-  std::chrono::steady_clock::time_point last_moved_;  // last event, or start of a wait
+  std::chrono::steady_clock::time_point last_moved_;  // time of the last progress of a message, or start of a wait
 
-  std::mutex ends_mutex_;  // held while ends are called
+  std::mutex ends_mutex_;  // held while channel ends are called
   std::map<int, ChannelEnd*> ends_;
-  std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages of channels that are not open yet
+  std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages for channels that are not open yet
   std::optional<Error> error_;                                // the first error that was reported to ends
-  bool lost_ = false;                                         // whether it was reported as `lost`
+  bool lost_ = false;                                         // whether that error was reported with `lost` = true
   int next_channel_ = 0;
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::vector<std::string> wake_ups_;  // index: rank
-  std::optional<Error> loss_;          // the error given to `lose`
+  std::optional<Error> loss_;          // the error that was passed to `lose`
   bool stopping_ = false;
   bool started_ = false;
   std::string start_error_;

@@ -15,12 +15,12 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int kRounds = 8;  // number of messages without content
-// The duration of the round that gives the rate. It is far above the latency, and above the bursts that switches and
-// queues absorb; the results of shorter rounds differ by a tenth.
+constexpr int kRounds = 8;  // number of rounds with messages of one byte, for the latency
+// The duration of the last round, which determines the rate. It is far above the latency, and longer than the bursts
+// that switches and queues absorb; results of shorter rounds differ by a tenth.
 constexpr Seconds kLongEnough = 0.5;
-constexpr int64_t kMostMessages = 1 << 15;  // number sent to each peer: 2 GiB
-constexpr double kMostGrowth = 16;          // from one round to the next
+constexpr int64_t kMostMessages = 1 << 15;  // messages to each peer: 2 GiB
+constexpr double kMostGrowth = 16;          // growth of the number of messages from one round to the next
 
 // Sends the messages of a round: a given number to each peer, and receives the same number from each. They are paced
 // like the messages of an exchange (DividedExchange::is_ahead). A rank without peers does nothing.
@@ -32,7 +32,7 @@ class Flood final : public ChannelEnd {
   }
   ~Flood() override { network_.close(channel_); }
 
-  // Sends and receives `messages` of `bytes` to and from each peer. Returns false if the run ends before that.
+  // Sends and receives `messages` of `bytes` to and from each peer. Returns false if the run fails before that.
   bool run(int64_t messages, size_t bytes) {
     std::unique_lock lock(mutex_);
     bytes_ = bytes;
@@ -48,14 +48,14 @@ class Flood final : public ChannelEnd {
   }
 
  private:
-  // The number of messages left in the slowest stream, sent or received; 0 without peers.
+  // The number of messages left in the slowest stream, sent or received; 0 if there are no peers.
   int64_t most_left() const {
     return peers_.empty() ? 0 : std::max(std::ranges::max(unsent_), std::ranges::max(missing_));
   }
   void on_message(int from, Message message) override {
     network_.recycle(std::move(message));
     const std::lock_guard lock(mutex_);
-    // The number becomes negative if the peer has begun the round before this rank.
+    // The number becomes negative if messages of the peer arrive before this rank begins the round.
     --missing_[static_cast<size_t>(std::ranges::find(peers_, from) - peers_.begin())];
     changed_.notify_all();
   }
@@ -83,10 +83,10 @@ class Flood final : public ChannelEnd {
   Network& network_;
   std::vector<int> peers_;
   int channel_ = 0;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
-  std::vector<int64_t> unsent_;   // index: peer
-  std::vector<int64_t> missing_;  // index: peer; messages that have not come
+  std::vector<int64_t> unsent_;   // index: peer; number of messages still to be sent to it
+  std::vector<int64_t> missing_;  // index: peer; messages still to arrive
   size_t bytes_ = 0;
   bool failed_ = false;
 };
@@ -102,11 +102,11 @@ std::vector<int> first_ranks(const std::vector<int>& nodes) {
   return firsts;
 }
 
-// The duration of a round on the slowest rank.
+// Runs a round and returns its duration on the slowest rank.
 Result<Seconds> round_time(World& world, Flood& flood, int64_t messages, size_t bytes) {
   XRUN_ASSIGN(const auto begun, world.gather(std::string()));
   const auto start = std::chrono::steady_clock::now();
-  flood.run(messages, bytes);  // the next call of the world returns an error
+  flood.run(messages, bytes);  // after a failure, the next call of `world` returns the error
   const Seconds own = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   XRUN_ASSIGN(const auto times, world.gather(fmt::format("{}", own)));
   Seconds slowest = 0;
@@ -141,7 +141,7 @@ Result<NetworkRate> measure_network(World& world, const std::vector<int>& nodes)
     if (time >= kLongEnough) {
       break;
     }
-    // Grows to a tenth more messages than would take long enough at the rate of this round.
+    // Takes a tenth more messages than would need kLongEnough at the rate of this round.
     const double growth = std::clamp(1.1 * kLongEnough / time, 1.1, kMostGrowth);
     messages = static_cast<int64_t>(std::ceil(growth * static_cast<double>(messages)));
   }

@@ -16,7 +16,7 @@ namespace {
 
 using Mark = std::array<uint64_t, 4>;
 
-// A random value at a fixed address. Another process reads it to check that it really reads the memory of this process.
+// A random value in this process. Another process reads it, to check that it really reads the memory of this process.
 const Mark& own_mark() {
   static const Mark mark = [] {
     std::random_device random;
@@ -33,8 +33,8 @@ std::string hex(const Mark& mark) {
   return fmt::format("{:016x}{:016x}{:016x}{:016x}", mark[0], mark[1], mark[2], mark[3]);
 }
 
-// Identifies the kernel and the process namespace. Only processes with the same result can use each other's process
-// ids.
+// Identifies the kernel and the PID namespace. Process ids are valid only between processes for which the result is
+// equal.
 std::string own_namespace() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

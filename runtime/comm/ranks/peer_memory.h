@@ -21,13 +21,13 @@ struct PeerRange {
 // Threads: any.
 class PeerMemory {
  public:
-  // A text that identifies this process, with which other processes test whether they can read its memory.
+  // A text that identifies this process, so that other processes can test whether they can read its memory.
   static std::string own_place();
-  // Opens the process that is identified by `place`, the own_place of that process; nullopt if it is on another host,
-  // or its memory cannot be read.
+  // Opens the process that has returned `place` from own_place; nullopt if that process is on another host, or its
+  // memory cannot be read.
   static std::optional<PeerMemory> open(const std::string& place);
 
-  // Fills `out` with the memory from `address` on. Returns 0, or the error number of the system.
+  // Copies the other process's memory at `address` to `out`. Returns 0, or the error number of the system.
   int read(uint64_t address, std::span<std::byte> out) const;
 
  private:

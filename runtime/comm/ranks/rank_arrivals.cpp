@@ -1,5 +1,5 @@
-// The messages that arrive for exchanges. Data are written to their places once all members that share them are posted;
-// data that come earlier wait in Member::early.
+// Handles the messages of exchanges that arrive. Data are copied to their destination once this exchange and all other
+// exchanges that receive the same data have been posted; messages that arrive earlier are kept in Member::early.
 // Tests: tests/runtime/comm/ranks/rank_communicator_test.cpp
 #include <algorithm>
 #include <chrono>
@@ -48,7 +48,7 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
   network_.recycle(std::move(message));
 }
 
-// Copies the next bytes that came from a device to their places.
+// Copies the content of a message from `device`, which is the next piece of a stream, to its destination.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
   Stream& stream = member.exchange.stream_from(device);
   const bool is_first = stream.cursor.passed == 0;
@@ -86,7 +86,7 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
   }
 }
 
-// Called when a stream that a member waits for has ended.
+// Called when all data of one of the member's received streams are in their places.
 void RankCommunicator::end_stream(Member& member) {
   if (member.missing > 0 && --member.missing == 0) {
     member.moving = std::max(member.moving, since(member.all_begun));
@@ -95,7 +95,7 @@ void RankCommunicator::end_stream(Member& member) {
   }
 }
 
-// Copies a stream from the memory of the rank that sends it, and confirms that to the rank.
+// Copies a stream directly from the memory of the rank that sends it, and sends that rank a confirmation.
 Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   const PeerMemory* const memory = world_.memory_of(stream.rank);
   XRUN_CHECK(memory != nullptr, "addresses of a rank whose memory cannot be read");
@@ -129,8 +129,8 @@ Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   return {};
 }
 
-// Whether data from a device can be written to their places: this member and all members that share the data are
-// posted.
+// Whether data from a device can be copied to their destination: this member, and all members that receive the same
+// data, have been posted.
 bool RankCommunicator::can_place(Member& member, int device) {
   return member.missing > 0 && std::ranges::all_of(member.exchange.stream_from(device).sharers, [&](int sharer) {
            return members_[static_cast<size_t>(sharer)]->missing > 0;

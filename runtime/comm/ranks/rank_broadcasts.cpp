@@ -33,7 +33,7 @@ void RankBroadcasts::on_message(Message message) {
   move_arrived(arriving);
 }
 
-// All ranks know the sizes, so nothing is sent for an empty broadcast.
+// Begins a broadcast. An empty one ends at once without messages, since every rank has the size.
 void RankBroadcasts::begin(const Broadcast& broadcast, const std::optional<Error>& error) {
   const bool own = broadcast.root == world_.rank();
   if (error || broadcast.bytes.empty() || (own && world_.count() == 1)) {
@@ -75,7 +75,7 @@ void RankBroadcasts::send_some(int network_channel, int rank) {
   }
 }
 
-// Copies the data that have arrived to the broadcasts that were requested.
+// Copies data that have arrived to the memory of the broadcasts for which `ask` was called.
 void RankBroadcasts::move_arrived(Arriving& arriving) {
   while (!arriving.asked.empty() && !arriving.early.empty()) {
     Message message = std::move(arriving.early.front());
@@ -104,7 +104,7 @@ void RankBroadcasts::abandon(const Error& error) {
     }
     asked_.clear();
   }
-  std::set<Broadcast*> own;  // each goes to several ranks
+  std::set<Broadcast*> own;  // broadcasts of this rank; each is sent to several ranks
   for (auto& queue : departing_) {
     for (const Departing& one : queue) {
       if (own.insert(one.broadcast.get()).second) {

@@ -1,4 +1,4 @@
-// Exchanges: posting, sending and their end. rank_arrivals.cpp handles the messages that arrive.
+// Exchanges: how they are posted, sent and ended. rank_arrivals.cpp handles the messages that arrive.
 #include "runtime/comm/ranks/rank_communicator.h"
 
 #include <cstring>
@@ -9,8 +9,8 @@
 namespace xrun::runtime {
 namespace {
 
-// The smallest size of a stream that is copied directly. For shorter streams the message that confirms the copy costs
-// more than direct copying saves.
+// The smallest size of a stream that the receiver copies directly. For shorter streams the message that confirms the
+// copy costs more than the direct copy saves.
 constexpr Bytes kDirect = 64 * kKiB;
 
 }  // namespace
@@ -53,7 +53,7 @@ std::vector<Exchange> RankCommunicator::divide(std::span<const Exchange> exchang
   return local;
 }
 
-// The network's thread reads streams only while their exchange is under way.
+// No lock is needed: the network's thread reads streams only while their exchange is under way.
 void RankCommunicator::resize(std::span<const Exchange> exchanges) { local_->resize(divide(exchanges)); }
 
 void RankCommunicator::post(int exchange, Completion received, Completion released) {
@@ -67,12 +67,12 @@ void RankCommunicator::post(int exchange, Completion received, Completion releas
   member.receiving.store((member.receives_locally() ? 1 : 0) + (remote_receives ? 1 : 0), std::memory_order_relaxed);
   member.releasing.store((member.sends_locally() ? 1 : 0) + (remote_sends ? 1 : 0), std::memory_order_relaxed);
   const bool has_local = member.sends_locally() || member.receives_locally();
-  // When both parts have ended, the step may end and destroy the communicator. The part with messages cannot end before
-  // it is queued below, so it is started last.
+  // When the local part and the part with messages have both ended, the step may end and destroy the communicator. The
+  // part with messages cannot end before it is queued below, so it is started last.
   if (remote_sends || remote_receives) {
     Network& network = network_;
     if (has_local) {
-      // The local part cannot be the last to end: no message is handled before it is queued below.
+      // The local part cannot be the last one to end, since no message is handled before the exchange is queued below.
       local_->post(exchange, {&local_received, &member, 0}, {&local_released, &member, 0});
     }
     {
@@ -197,7 +197,7 @@ void RankCommunicator::send_addresses(Stream& stream) {
   network_.send(channel_, stream.rank, std::move(message));
 }
 
-// Sends one message of a stream. Returns whether it was the last one.
+// Sends one message of a stream. Returns whether it was the last message of the stream.
 bool RankCommunicator::send_some(Stream& stream) {
   Member& member = *members_[static_cast<size_t>(stream.member)];
   if (stream.direct) {
@@ -220,11 +220,11 @@ bool RankCommunicator::send_some(Stream& stream) {
   if (!stream.cursor.over()) {
     return false;
   }
-  taken(member);  // the network has a copy of everything
+  taken(member);  // the messages contain a copy of the whole stream
   return true;
 }
 
-// Called when the blocks of one of the member's streams may be overwritten.
+// Called when the blocks of one of the member's sent streams may be overwritten.
 void RankCommunicator::taken(Member& member) {
   if (member.unread > 0 && --member.unread == 0) {
     open_ -= 1;
@@ -232,7 +232,7 @@ void RankCommunicator::taken(Member& member) {
   }
 }
 
-// Ends all exchanges and broadcasts with the error: a rank that has given up sends no more messages, and needs none.
+// Ends all exchanges and broadcasts with the error: after it, the other ranks send no more messages and need none.
 void RankCommunicator::on_error(const Error& error, bool /*lost*/) {
   if (error_) {
     return;

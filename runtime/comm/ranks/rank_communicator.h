@@ -22,11 +22,11 @@
 
 namespace xrun::runtime {
 
-// `post` only queues an exchange; the thread of the network reads the blocks to send, and writes received data to their
+// `post` only queues an exchange; the network's thread reads the blocks to send, and copies received data to their
 // places. The bytes that one member sends to another in an exchange form a stream. A long stream to a rank of the same
 // host is sent as a list of addresses, and that rank copies the bytes directly from the memory of this process. Other
-// streams are cut into messages of 60 KiB, so that one message is read while the next one is on its way. Broadcasts use
-// the same kind of messages, and are sent when no exchange has anything to send.
+// streams are cut into messages of 60 KiB, so that the receiver handles one message while the next one is on its way.
+// Broadcasts use messages of the same form, and are sent when no exchange has anything to send.
 class RankCommunicator final : public Communicator, private ChannelEnd {
  public:
   //   rank_of  the rank of a device
@@ -41,21 +41,21 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
  private:
-  // One exchange. It is received when its local part, if any, and its messages have been received.
+  // One exchange. It has ended when its local part, if any, and all its messages have been received.
   struct Member {
     DividedExchange exchange;
     Completion received;
     Completion released;
-    std::atomic<int> receiving{0};  // parts that have not ended
+    std::atomic<int> receiving{0};  // parts (local, messages) that have not been received
     std::atomic<int> releasing{0};
     // Used by the network's thread only. Between steps both counts are 0.
-    size_t missing = 0;  // streams that have not ended
-    size_t unread = 0;   // streams that have not been read completely
-    // Messages that came before this member and its sharers were posted: {device, message}.
+    size_t missing = 0;  // received streams that have not ended
+    size_t unread = 0;   // sent streams that have not been read completely
+    // Messages that arrived before this member and all its sharers were posted: {device, message}.
     std::deque<std::pair<int, Message>> early;
     Status status;                                    // status of its messages
-    std::chrono::steady_clock::time_point all_begun;  // when data of all streams had begun to arrive
-    Seconds moving = 0;                               // transfer time of its messages: at least the time since then
+    std::chrono::steady_clock::time_point all_begun;  // when data of every received stream had begun to arrive
+    Seconds moving = 0;                               // transfer time of its messages: at least since all_begun
     Seconds local_moving = 0;
     bool sends_locally() const { return !exchange.local.sends.empty(); }
     bool receives_locally() const { return !exchange.local.receives.empty(); }
@@ -94,14 +94,14 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   std::map<std::pair<int, int>, size_t> index_;  // key: (group, device)
   std::string host_;
   std::unique_ptr<LocalCommunicator> local_;
-  std::vector<std::deque<Stream*>> outgoing_;  // index: rank; in the order of posting
+  std::vector<std::deque<Stream*>> outgoing_;  // index: rank; streams to send to it, in the order of posting
   RankBroadcasts broadcasts_;
   std::optional<Error> error_;  // after an error nothing more is sent
   // The number of members that wait for messages or whose sent blocks have not been read.
   std::atomic<int> open_{0};
 
   std::mutex mutex_;
-  std::vector<int> posted_;  // guarded; exchanges that the network's thread has not seen
+  std::vector<int> posted_;  // exchanges that the network's thread has not handled; guarded by mutex_
   std::vector<int> taken_;   // used by the network's thread only
   int channel_ = 0;
 };

@@ -1,5 +1,5 @@
-// Each rank sends its port and its addresses to the others through `peers`, and connects to all ranks below its own.
-// Both sides of a connection send a Hello with a number that rank 0 has drawn for this run.
+// Each rank sends its port and its addresses to the other ranks through `peers`, and connects to all lower ranks. Both
+// sides of a connection send a Hello with a number that rank 0 has generated for this run.
 // Tests: tests/runtime/comm/ranks/rank_watch_test.cpp
 #include "runtime/comm/ranks/rank_meeting.h"
 
@@ -50,7 +50,7 @@ std::string draw_run() {
   return text;
 }
 
-// The address of a rank: "RUN PORT ADDRESS ..."
+// The addresses at which a rank listens, as text: "RUN PORT ADDRESS ..."
 struct Place {
   std::string run;
   int port = 0;
@@ -72,8 +72,8 @@ Place place_in(const std::string& text) {
   return place;
 }
 
-// Connects to a rank, trying its addresses in turn. If it cannot be reached, returns a socket that is not open, and
-// sets `why`.
+// Connects to a rank, trying its addresses in turn. If all attempts fail, returns a socket that is not open, and sets
+// `why` to the reason.
 Socket call(Hello mine, const Place& place, std::string& why) {
   why = place.addresses.empty() ? "it has no address" : "";
   for (const std::string& address : place.addresses) {
@@ -102,7 +102,7 @@ class Reception {
     thread_.join();
   }
 
-  // Waits until all have connected; returns the lowest rank that has not, or nullopt.
+  // Waits until all higher ranks have connected; returns the lowest rank that has not, or nullopt.
   std::optional<int> wait(Seconds patience) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(patience), [&] { return !missing(); });
@@ -118,7 +118,7 @@ class Reception {
   struct Caller {
     Socket socket;
     Hello hello;
-    size_t size = 0;  // number of bytes of the hello that have come
+    size_t size = 0;  // number of bytes of the Hello that have arrived
   };
 
   void stop() {
@@ -155,7 +155,7 @@ class Reception {
     }
   }
 
-  // A connection that sends nothing delays nobody: beyond a fixed number the oldest such connection is closed.
+  // A connection that sends nothing must not delay others: beyond a fixed number of them the oldest is closed.
   void accept_all() {
     for (Socket socket = accept_from(listener_); socket.open(); socket = accept_from(listener_)) {
       callers_.push_back({.socket = std::move(socket), .hello = {}});
@@ -185,14 +185,14 @@ class Reception {
   const Hello mine_;
   std::deque<Caller> callers_;  // used by the thread only
 
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::vector<Socket> ranks_;
   bool stops_ = false;
   std::thread thread_;
 };
 
-// Returns an empty text, or the reason why a connection is missing.
+// Connects to all other ranks. Returns an empty text, or the reason why a connection is missing.
 std::string connect_all(const Peers& peers, Socket listener, const std::vector<std::string>& places, Seconds patience,
                         std::vector<Socket>& sockets) {
   Hello mine{.from = peers.rank()};

@@ -41,7 +41,7 @@ class Divider {
   }
 
  private:
-  // Identical blocks have the same key: group, sender, source, bytes, and the rank that receives.
+  // Identical blocks have equal keys: group, sender, source, bytes, and the receiving rank.
   using Key = std::tuple<int, int, Bytes, Bytes, int>;
   Key sent_key(const Exchange& exchange, const Block& block) const {
     return {exchange.group, exchange.device, block.source, block.bytes, places_.rank_of(block.peer)};
@@ -58,7 +58,7 @@ class Divider {
     return is_shared(block) ? receivers_.at(sent_key(exchange, block)) : block.peer;
   }
 
-  // The member of this rank whose stream contains a block that `member` receives.
+  // Returns the member of this rank whose stream contains a block that `member` receives.
   int bringer(int member, const Block& block) const {
     return is_shared(block) ? bringers_.at(received_key(exchanges_[static_cast<size_t>(member)], block)) : member;
   }
@@ -93,7 +93,7 @@ class Divider {
     }
   }
 
-  // Adds the blocks of `member` that come in the streams of other members to those streams, as copies.
+  // Blocks that `member` receives in the streams of other members: adds their copies to these streams.
   void share(int member, std::vector<DividedExchange>& divided) const {
     for (const Block& block : exchanges_[static_cast<size_t>(member)].receives) {
       const int from = places_.rank_of(block.peer) == places_.rank ? member : bringer(member, block);
@@ -119,8 +119,8 @@ class Divider {
 
   std::span<const Exchange> exchanges_;
   const RankPlaces& places_;
-  std::map<Key, int> receivers_;  // the first device to which a block is sent
-  std::map<Key, int> bringers_;   // the member of the first device that receives it
+  std::map<Key, int> receivers_;  // the first of the devices to which a block is sent
+  std::map<Key, int> bringers_;   // the member on the first of the devices that receive a block
 };
 
 }  // namespace

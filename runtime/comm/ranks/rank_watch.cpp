@@ -62,7 +62,7 @@ class SocketWatch final : public RankWatch {
     rules_.end();
   }
 
-  // Waits until something has arrived or the next heartbeat is due; returns false if the watch ends.
+  // Waits until data have arrived or the next heartbeat is due; returns false if the watch ends.
   bool wait() {
     std::vector<int> sockets = rules_.descriptors();
     sockets.push_back(wake_.descriptor());
@@ -76,7 +76,7 @@ class SocketWatch final : public RankWatch {
   const Socket wake_;
   WatchRules rules_;  // used by the thread only
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   std::optional<LostRank> lost_;
   bool stops_ = false;
   std::thread thread_;

@@ -1,7 +1,7 @@
 // Detects at once that a rank has died, and within seconds that a rank is frozen or cannot be reached; MPI reports
 // neither. Each rank sends several heartbeats a second over TCP connections that serve only this purpose. If a
-// connection closes without a farewell, the rank has died. Heartbeats also report whether the work of a rank is late or
-// hangs.
+// connection closes although its rank has not announced its end, the rank has died. Heartbeats also report whether the
+// work of a rank is late or hangs.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 namespace xrun::runtime {
 
 // The callbacks are called on the thread of the watch, and must not wait: meanwhile this rank sends no heartbeats, and
-// the others would count it as lost.
+// the other ranks would count it as lost.
 struct WatchOptions {
   WatchLimits limits = {};
   // `on_stuck` is called if the process has not ended `grace` seconds after a rank was lost. A thread may then be in a
@@ -40,7 +40,7 @@ class RankWatch {
   static Result<std::unique_ptr<RankWatch>> start(int rank, std::vector<Socket> connections,
                                                   std::function<void(const LostRank& lost)> on_lost,
                                                   WatchOptions options = {});
-  // Informs the others that this rank ends, so that they do not count it as lost.
+  // Announces the end of this rank to the others, so that they do not count it as lost.
   virtual ~RankWatch() = default;
 
   // See WatchRules::lost.

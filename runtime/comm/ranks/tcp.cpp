@@ -14,7 +14,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Takes ownership of the descriptor that a call has returned, or describes the error.
+// Returns a socket that owns the descriptor `returned`; if `returned` is negative, sets `error` to the reason.
 Socket socket_of(int returned, Net& net, std::string& error) {
   if (returned < 0) {
     error = std::strerror(-returned);

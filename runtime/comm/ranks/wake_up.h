@@ -8,7 +8,7 @@
 
 namespace xrun::runtime {
 
-// Threads: one waits; any may send.
+// Threads: one calls `wait`; any may call `send`.
 class WakeUp {
  public:
   // If the system provides no socket, `name` is empty and only this process can send.
@@ -23,13 +23,13 @@ class WakeUp {
   void send() const;
   // Sends the wake-up of another process. Returns whether such a wake-up exists.
   bool send(const std::string& name) const;
-  // Waits until the wake-up arrives, at most for `most`; returns at once if it has arrived since the last call. Returns
-  // whether it has arrived.
+  // Waits until a wake-up arrives, for at most `most`; returns at once if one has arrived since the last call. Returns
+  // whether a wake-up has arrived.
   bool wait(std::chrono::microseconds most) const;
 
  private:
   int event_ = -1;   // an eventfd, to which this process writes
-  int socket_ = -1;  // a socket, which to which other processes send
+  int socket_ = -1;  // a socket to which other processes send
   std::string name_;
 };
 

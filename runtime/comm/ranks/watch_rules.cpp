@@ -53,7 +53,7 @@ void WatchRules::end() {
   say({.kind = Word::kEnds, .work = {}});
   for (const Connection& one : connections_) {
     if (one.socket.open()) {
-      one.socket.net().end_sending(one.socket.descriptor());  // data sent before still arrive
+      one.socket.net().end_sending(one.socket.descriptor());  // data sent before will still arrive
     }
   }
 }
@@ -93,8 +93,8 @@ void WatchRules::hear(int rank, const Word& word) {
   }
 }
 
-// Finds ranks that have been silent for too long. If this rank hears none of several others, it concludes that it is
-// cut off itself.
+// Finds ranks that have been silent for too long. If all of several other ranks are silent, this rank concludes that
+// its own connection is cut.
 void WatchRules::judge_silence() {
   if (const auto silent = beats_.silent(time_)) {
     const bool cut_off = beats_.expected() > 1 && beats_.all_silent(time_, limits_.silence - 2 * limits_.period);
@@ -110,7 +110,7 @@ void WatchRules::note_work(int rank, const WorkReport& report) {
   state = report.state;
 }
 
-// Records the first loss, and reports it to the other ranks at once, since this rank stops working.
+// Records the first loss, and reports it to the other ranks at once, since this rank stops its work.
 void WatchRules::lose(const Word& loss, int seen_by) {
   beats_.leave(loss.rank);
   if (lost_) {
@@ -125,8 +125,8 @@ void WatchRules::lose(const Word& loss, int seen_by) {
   }
 }
 
-// Describes the loss. The others end when they have lost this rank, so if this rank was stopped for too long, the
-// losses that it finds afterwards are its own.
+// Describes the loss. The other ranks end when they have lost this rank. So if this rank was suspended for too long,
+// the losses that it finds afterwards were caused by its own suspension.
 std::string WatchRules::how_lost(const Word& loss, int seen_by) const {
   if (lost_->rank == rank_ && loss.kind != Word::kHangs && loss.kind != Word::kCutOff) {
     return stood_ > 0 && time_ - woke_ < limits_.silence

@@ -19,19 +19,19 @@ namespace xrun::runtime {
 
 // The state of a rank's own work, sent with each heartbeat.
 struct WorkReport {
-  // kLate: the work takes much longer than such work has taken so far. kHangs: it takes so long that the run must end.
+  // kLate: the work takes much longer than usual (`usual`). kHangs: it takes so long that the run must end.
   enum State : int32_t { kFine, kLate, kHangs };
   int32_t state = kFine;
-  int32_t work = 0;     // the number that the caller gave the work
+  int32_t work = 0;     // the number that the caller has given to the kind of work
   int64_t step = 0;     // the step that the work belongs to
-  Seconds seconds = 0;  // how long the rank has worked on it
+  Seconds seconds = 0;  // how long this rank has worked on it so far
   Seconds usual = 0;    // usual duration of such work; 0: unknown
 
   bool operator==(const WorkReport&) const = default;
 };
 
 struct LostRank {
-  int rank = 0;     // may be this rank: it hangs, the others do not hear it, or they ended while it was stopped
+  int rank = 0;     // may be this rank: it hangs, others do not hear it, or they ended while it was suspended
   std::string how;  // "its connection was closed", "it was silent for 2.5 s"
   bool hangs = false;
 
@@ -39,7 +39,7 @@ struct LostRank {
 };
 
 struct WatchLimits {
-  Seconds silence = 2.5;  // longest silence of a rank
+  Seconds silence = 2.5;  // longest time that a rank may be silent
   Seconds period = 0.25;  // time between two heartbeats
 };
 
@@ -51,10 +51,10 @@ class WatchRules {
   WatchRules(int rank, std::vector<Socket> connections, WatchLimits limits,
              std::function<std::string(const WorkReport& report)> describe, const Clock& clock = system_clock());
 
-  // Reads the messages that have arrived, decides whether a rank is lost, and sends the messages that are due. Call
-  // when something has arrived, and at least once in each period. `own`: the work of this rank.
+  // Reads messages that have arrived, decides whether a rank is lost, and sends messages that are due. Call when data
+  // have arrived, and at least once in each period. `own`: the state of this rank's work.
   void turn(const WorkReport& own);
-  // Informs the others that this rank ends, so that they do not count it as lost.
+  // Announces the end of this rank to the others, so that they do not count it as lost.
   void end();
 
   // The first rank that this one has lost, or that another rank has reported as lost. It does not change afterwards.
@@ -68,15 +68,15 @@ class WatchRules {
   struct Word {
     enum Kind : int32_t { kAlive = 1, kEnds, kDead, kSilent, kCutOff, kHangs };
     int32_t kind = kAlive;
-    int32_t rank = 0;  // the rank that is lost; unused with kAlive and kEnds
-    WorkReport work;   // for kAlive and kHangs
+    int32_t rank = 0;  // the lost rank; unused with kAlive and kEnds
+    WorkReport work;   // work of the sender or of the lost rank; for kAlive and kHangs
   };
   struct Connection {
     Socket socket;
-    bool ends = false;  // the rank has announced its end
+    bool ends = false;  // whether the rank has announced its end
     std::array<std::byte, sizeof(Word)> part{};
-    size_t size = 0;                           // bytes of the incomplete word that have arrived
-    int32_t state = WorkReport::State::kFine;  // last state that the rank has reported
+    size_t size = 0;                           // number of bytes of the incomplete message that have arrived
+    int32_t state = WorkReport::State::kFine;  // last work state that the rank has reported
   };
 
   void listen_to(int rank);
@@ -91,12 +91,12 @@ class WatchRules {
   const WatchLimits limits_;
   const std::function<std::string(const WorkReport&)> describe_;
   const Clock& clock_;
-  std::vector<Connection> connections_;  // index: rank; the own entry has the state of this rank
+  std::vector<Connection> connections_;  // index: rank; the entry of this rank has its own state
   Heartbeats beats_;
-  std::optional<Seconds> said_;  // when the last heartbeat went out
+  std::optional<Seconds> said_;  // time of the last heartbeat that this rank has sent
   Seconds time_ = 0;
-  Seconds stood_ = 0;  // how long this rank was stopped; 0: not beyond the limit
-  Seconds woke_ = 0;   // when that ended
+  Seconds stood_ = 0;  // how long this rank was suspended; 0: within the limit
+  Seconds woke_ = 0;   // when the suspension ended
   std::optional<LostRank> lost_;
   std::vector<std::pair<int, WorkReport>> late_;
 };

@@ -96,9 +96,9 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   return world;
 }
 
-// Finds the ranks of this host whose memory this rank can read and whose wake-ups it can send. Each rank publishes its
-// place in memory and the name of its wake-up, tries those of the other ranks on its host, and publishes which of them
-// it reaches.
+// Finds the ranks of this host whose memory this rank can read and to which it can send wake-ups. Each rank publishes
+// an id of its process and the name of its wake-up, tries those of the other ranks on its host, and publishes which
+// ranks it can reach.
 Status World::find_neighbours(bool direct) {
   const auto size = static_cast<size_t>(count());
   memories_.resize(size);
@@ -169,7 +169,7 @@ std::string World::spread() const {
   return text;
 }
 
-// Adds the name of the rank to its error, unless the error already names a rank.
+// Adds the name of the rank to an error from it, unless the message already begins with a rank.
 Error World::from_rank(int rank, Error error) const {
   if (!error.message.starts_with("rank ")) {
     error.message = fmt::format("{}: {}", name(rank), error.message);
@@ -178,7 +178,7 @@ Error World::from_rank(int rank, Error error) const {
 }
 
 // Sends a text or an error to all other ranks. The message starts with the number of the round and with `last`: whether
-// this rank sends no more texts.
+// this rank sends no further texts.
 void World::say(const Result<std::string>& mine, bool last) {
   std::string bytes;
   put(bytes, round_);
@@ -256,7 +256,7 @@ Outcome World::agree(Outcome mine) {
 }
 
 void World::on_message(int from, Message message) {
-  int64_t head[2] = {};  // in the format of `say`
+  int64_t head[2] = {};  // number of the round and `last`: see `say`
   std::memcpy(head, message.data() + kNetworkHeader, sizeof head);
   const auto body = std::span(message).subspan(kNetworkHeader + sizeof head);
   Result<std::string> said = unpack({reinterpret_cast<const char*>(body.data()), body.size()});
@@ -271,15 +271,15 @@ void World::on_message(int from, Message message) {
       gone_.insert_or_assign(from, said.error());
     } else {
       if (head[0] == 0 && said.ok()) {
-        hosts_[static_cast<size_t>(from)] = *said;  // set at once: an error in the next message needs it
+        hosts_[static_cast<size_t>(from)] = *said;  // set at once, since an error in the next message contains it
       }
       texts_[head[0]].insert_or_assign(from, std::move(said));
     }
     changed_.notify_all();
   }
   if (error) {
-    // Without this call, ends that wait for blocks of that rank would wait forever. It is not made for a rank that was
-    // only interrupted, since that rank still saves together with the others.
+    // Without this call, channel ends that expect blocks of that rank would wait forever. The call is not made for a
+    // rank that was only interrupted, since that rank still saves together with the others.
     network_->give_up(*error);
   }
 }

@@ -18,13 +18,13 @@ using Step = AugmentStep;
 
 std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
-// A stage whose step takes its arguments unchanged; the members are the names of these arguments.
+// A stage whose step has the arguments of the call unchanged; the members below are the names of these arguments.
 struct PlainStage {
   std::string_view name;
   Status (*run)(const Step& step, AugmentScratch& scratch, const DrawKey& key);
   std::string_view size = {};
   std::string_view extra = {};
-  int64_t otherwise = 0;  // default of `extra`
+  int64_t otherwise = 0;  // default value of the argument `extra`
   std::array<std::string_view, 4> a = {};
 };
 
@@ -43,7 +43,7 @@ constexpr PlainStage kPlainStages[] = {
     {.name = "random_noise", .run = run_noise, .a = {"sigma"}},
 };
 
-// Element i of a field.
+// Returns element i of a field as f64.
 double number_at(const FieldValue& value, int64_t i) {
   const auto read = [&]<typename T>(T number) {
     std::memcpy(&number, value.bytes.data() + i * static_cast<int64_t>(sizeof number), sizeof number);
@@ -91,7 +91,7 @@ void load_picture(AugmentScratch& scratch) {
         load_planar(reinterpret_cast<const float*>(value.bytes.data()), scratch.picture);
         break;
       default:
-        // Rows of numbers (csv) and single numbers are short.
+        // Rows of numbers (csv) and single numbers are short, so they are converted one by one.
         for (int64_t i = 0; i < elements; ++i) {
           scratch.picture.row(0, static_cast<int>(i / last))[i % last] = static_cast<float>(number_at(value, i));
         }

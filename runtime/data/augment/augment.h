@@ -51,10 +51,10 @@ struct AugmentScratch {
   Resizer resizer;
   std::vector<uint8_t> decoded;
   std::vector<uint32_t> draws;
-  std::vector<int32_t> labels;  // labels of one sample, read only to be counted if the batch does not want them
+  std::vector<int32_t> labels;  // labels of one sample, for counting them if the batch does not contain the input
 };
 
-// One compiled stage: the function that runs, with its arguments.
+// A compiled stage: the function that runs, with its arguments.
 struct AugmentStep {
   Status (*run)(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) = nullptr;
   uint64_t stage = 0;
@@ -62,25 +62,25 @@ struct AugmentStep {
   std::vector<float> b;
   int64_t size = 0;
   int64_t extra = 0;
-  std::vector<std::string> names;  // names of the columns that the stage reads, if they have names
-  std::vector<double> values;      // arguments of `ignore`
-  bool missing = false;            // missing values are passed on to `ignore`
+  std::vector<std::string> names;  // names of the columns that the stage reads, if the columns have names
+  std::vector<double> values;      // ignored numbers, for `ignore`
+  bool missing = false;            // missing values are kept for a later stage `ignore`
 };
 
-// The step of one stage of a binding; `run` is null if this version has no stage of that name.
+// Makes the step of one stage of a binding; its `run` is null if this version has no stage of that name.
 AugmentStep augment_step(const CallSpec& call);
 
-// Makes the value of the source the working picture. A sample that is not a picture becomes rows of one plane.
+// Makes the source's value the working picture. A value that is not a picture becomes rows of a single plane.
 void load_picture(AugmentScratch& scratch);
 
-// Makes the numbers of the sample the working row.
+// Makes the numbers in the source's value the working row.
 void load_row(AugmentScratch& scratch);
 
-// The sample's number, or the first number of a sample that is a picture or a row.
+// The working number, or the first number of the working picture or row.
 double number_of(const AugmentScratch& scratch);
 
 // Checks a label. Errors: XG0402 `number` is not a class in 0..classes - 1 (classes = 0: no upper bound). If the number
-// is too large, the error has a label but no help: the model may need more classes, which explain_label proposes.
+// is too large, the error has a label but no help: perhaps the model needs more classes, which explain_label proposes.
 Status check_label(double number, int64_t classes);
 
 }  // namespace xrun::runtime

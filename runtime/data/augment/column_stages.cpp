@@ -23,7 +23,7 @@ Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
   return reinterpret_cast<const double*>(row.bytes.data());
 }
 
-// The error for a cell without a usable number: the position of its column and its value.
+// The error for a cell without a usable number, with the column and the value of the cell.
 Error unusable(const AugmentStep& step, int64_t column, double value) {
   const auto at = static_cast<size_t>(column - step.size);
   const std::string name = at < step.names.size() ? fmt::format(" (`{}`)", step.names[at]) : "";
@@ -38,7 +38,7 @@ bool is_usable(const AugmentStep& step, double value) {
   return std::isfinite(value) || (step.missing && std::isnan(value));
 }
 
-// The class of a number if classes are counted from `first`.
+// Converts a number to a class, which is counted from 0; `first` is the number of the first class.
 Result<double> class_of(double number, int64_t first, int64_t classes) {
   if (number == kNoLabel) {
     return number;
@@ -58,7 +58,7 @@ Result<double> class_of(double number, int64_t first, int64_t classes) {
   return made;
 }
 
-// Checks that f32 holds the number exactly, since a stage has converted it to f32.
+// Checks that f32 represents the number exactly, since an earlier stage has converted it to f32.
 Status check_exact(double number) {
   constexpr double kMostExact = 1 << 24;
   if (std::abs(number) < kMostExact || number == kNoLabel) {

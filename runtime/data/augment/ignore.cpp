@@ -20,7 +20,7 @@ std::optional<int64_t> whole_number(const std::string& text) {
   return fault == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// Returns kNoLabel for an ignored number. The members of the step mean:
+// Returns kNoLabel if the number is to be ignored. The members of the step have these meanings:
 //   values  ignored numbers, ascending
 //   size    1: missing values are ignored
 //   extra   1: the numbers stand for texts, so the remaining ones are renumbered without gaps
@@ -62,7 +62,7 @@ bool ignores_missing(const CallSpec& call) {
 
 namespace {
 
-// The ignored cells, written as texts.
+// The ignored values of the call, as texts.
 std::set<std::string> names_of(const CallSpec& call) {
   if (ignores_texts(call)) {
     const std::vector<std::string>& texts = call.args.texts("values");

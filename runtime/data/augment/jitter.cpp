@@ -7,7 +7,7 @@ constexpr float kRed = 0.299F;
 constexpr float kGreen = 0.587F;
 constexpr float kBlue = 0.114F;
 
-// The grey value of pixel x of row y.
+// The grey value of the pixel in column x and row y.
 float grey_at(const Picture& picture, int y, int x) {
   return picture.channels() == 3
              ? kRed * picture.row(0, y)[x] + kGreen * picture.row(1, y)[x] + kBlue * picture.row(2, y)[x]
@@ -27,7 +27,7 @@ float mean_grey(const Picture& picture) {
 }  // namespace
 
 void jitter(Picture& picture, float brightness, float contrast, float saturation) {
-  // Contrast keeps the mean of the picture, which brightness multiplies. So both together are one product and one sum.
+  // Contrast keeps the mean of the picture, and brightness multiplies it. So both together are one product and one sum.
   const float factor = brightness * contrast;
   const float offset = contrast == 1 ? 0 : (1 - contrast) * brightness * mean_grey(picture);
   const int channels = picture.channels();

@@ -12,14 +12,14 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int64_t kMostScanned = int64_t{1} << 28;  // limit of the labels to read: takes a second from memory
+constexpr int64_t kMostScanned = int64_t{1} << 28;  // limit of the labels to read, which takes a second from memory
 
 std::string from_one_help(int64_t classes) {
   return fmt::format("all labels are in 1..{}: count them from 1, `as_index({}, first=1)`", classes,
                      format_with_underscores(classes));
 }
 
-// The label in a field, before the stages of the binding change it.
+// Returns the label in a field before the stages of the binding change it; -1 if it cannot be read.
 int64_t raw_label(const Reader& reader, int64_t sample, int field, FieldValue& value) {
   if (!reader.read(sample, field, value).ok() || value.rank != 0) {
     return -1;
@@ -116,7 +116,7 @@ bool count_from_one(int64_t samples, int64_t classes, const std::function<Result
   for (int64_t sample = 0; sample < std::min(samples, kMostScanned); ++sample) {
     const Result<int64_t> label = read(sample);
     if (label.ok() && *label < 0) {
-      continue;  // it has no label
+      continue;  // the sample has no label
     }
     if (label.ok() ? *label < 1 : label.error().code == "XG0402" && label.error().message != one_too_high) {
       return false;

@@ -16,7 +16,7 @@ RandomStream stream_of(const AugmentStep& step, const DrawKey& key) {
   return RandomStream(key.seed, key.epoch, key.sample, step.stage);
 }
 
-// Gives the scratch's other picture the shape of the working picture, and returns it.
+// Gives the scratch picture `other` the shape of the working picture, and returns it.
 Picture& shaped_other(AugmentScratch& scratch) {
   const Picture& picture = scratch.picture;
   scratch.other.reshape(picture.channels(), picture.height(), picture.width());
@@ -31,7 +31,7 @@ void resize_to(AugmentScratch& scratch, int size) {
   }
 }
 
-// The pixels that `decode` asks for. Its background is one grey or an RGB colour; the default is black.
+// The pixel form that `decode` asks for. Its background is one grey or an RGB colour; the default is black.
 PixelTarget target_of(const AugmentStep& step) {
   PixelTarget target{.channels = static_cast<int>(step.extra)};
   for (size_t c = 0; c < target.background.size() && !step.a.empty(); ++c) {
@@ -40,8 +40,8 @@ PixelTarget target_of(const AugmentStep& step) {
   return target;
 }
 
-// The offset of a centred square if `free` pixels are left over: half of them, rounded to even, as in torchvision. A
-// negative number is padding; torchvision puts the smaller half of it first.
+// Returns the offset of a centred square if `free` pixels are left over: half of them, rounded to even, as in
+// torchvision. A negative number means padding; torchvision puts the smaller half of the padding first.
 int64_t middle(int64_t free) { return free / 2 + (free > 0 && free % 4 == 3 ? 1 : 0); }
 
 Status crop_to(const AugmentStep& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
@@ -100,7 +100,7 @@ Status run_decode(const AugmentStep& step, AugmentScratch& scratch, const DrawKe
   scratch.form = AugmentScratch::kPicture;
   const auto wanted = static_cast<int>(step.size);
   if (wanted > 0 && (size.height != wanted || size.width != wanted)) {
-    // The large picture is never converted to f32 as a whole, which would take four times its bytes.
+    // The large decoded picture is never converted to f32 as a whole, which would take four times its bytes.
     scratch.picture.reshape(size.channels, wanted, wanted);
     scratch.resizer.resize(scratch.decoded.data(), size.height, size.width, scratch.picture);
     return {};

@@ -44,7 +44,7 @@ Error at(Error error, const Span& span) {
 
 namespace {
 
-// The position of the column that a stage names, by number or by its name in the header.
+// Returns the position of the column that a stage selects by number or by its name in the header.
 Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> columns) {
   if (const auto* position = std::get_if<int64_t>(&index)) {
     return *position;
@@ -62,8 +62,8 @@ Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> c
       names.empty() ? "say that its first line holds names: csv(..., header=true)" : nearest_names(name, names));
 }
 
-// Resolves the first stage of a binding to a table: its column becomes a position, and the texts of the column go to
-// `texts`.
+// Resolves the columns in the first stage of a binding to a table: a column becomes a position, and the texts of the
+// column are stored in `texts`.
 Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::span<const CsvColumn> columns,
                                  std::vector<std::string>& texts) {
   int64_t begin = 0;
@@ -157,7 +157,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
       return at(content_error("XG0410", {"the stage `{}` is not available yet", call.name}, "leave it out for now"),
                 call.span);
     }
-    step.stage = i < added ? 0 : i - added;  // key of the stage's random draws; the added stage draws nothing
+    step.stage = i < added ? 0 : i - added;  // key of the stage's random draws; the added stage draws no numbers
     if (i == 0 && !columns.empty()) {
       step.names = names_of(call, columns);
     }
@@ -216,7 +216,7 @@ Bytes Transform::decode_bytes(const PictureHeader& header) const {
   const auto channels = static_cast<int>(decode.extra);
   const Bytes decoded = header.held + header.height * header.width * channels;
   const bool resized = decode.size > 0 && (header.height != decode.size || header.width != decode.size);
-  // The memory of the working picture, and of the other picture that stages which cannot work in place need.
+  // The memory of the working picture, and of the second picture for stages that cannot work in place.
   return resized ? decoded + Resizer::bytes(header.height, header.width, decode.size) +
                        2 * Picture::bytes(channels, decode.size, decode.size)
                  : decoded + 2 * Picture::bytes(channels, header.height, header.width);
@@ -240,7 +240,7 @@ double Transform::mean(const std::byte* rows, int64_t count) const {
   return sum / static_cast<double>(elements);
 }
 
-// Writes a row of numbers, as i32 classes or f64.
+// Writes the working row of numbers, as i32 classes or f64.
 Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
   load_row(scratch);
   if (std::ssize(scratch.row) != target_.row_elements()) {

@@ -17,12 +17,12 @@ namespace xrun::runtime {
 
 class Transform {
  public:
-  // Compiles `binding` for a field, with the sizes that were found, and for the input that it feeds.
+  // Compiles `binding`, which turns a field of a source, with the sizes found there, into the input `target`.
   //   columns  the columns of a table (Reader::columns)
   //   names    the names of the reader's classes, for `ignore`
-  // Errors, with the span of the stage or the binding: XG0404 the sample's shape is not the input's; XG0409 a stage
-  // does not fit the value that it gets; XG0410 a stage of a later version; XG0413 no column of this name; XG0412
-  // numbers from a column of texts, or an empty label.
+  // Errors, with the span of the stage or the binding: XG0404 the sample's shape is not that of the input; XG0409 a
+  // stage does not fit the value that it gets; XG0410 a stage of a later version; XG0413 there is no column of this
+  // name; XG0412 a column of texts is used as numbers, or a label is empty.
   static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target,
                                    std::span<const CsvColumn> columns = {}, const std::vector<std::string>& names = {});
 
@@ -31,21 +31,21 @@ class Transform {
   // another size.
   Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
 
-  // Whether a sample, or a position of its row, may have no label; its label is then -1
+  // Whether a sample, or a position of its row, may have no label; the label is then -1
   // (runtime/data/augment/ignore.h).
   bool is_partial() const { return is_partial_; }
-  // Texts of `ignore` that no cell contains.
+  // Texts that `ignore` lists but no cell contains.
   const std::vector<std::string>& unmatched() const { return unmatched_; }
 
-  // The number of classes; results are 0..classes() - 1. 0: not known before the samples are read.
+  // The number of classes; `run` writes classes 0..classes() - 1. 0: not known before the samples are read.
   int64_t classes() const { return classes_; }
 
   // The texts of the classes, class 0 first; empty if labels are numbers.
   const std::vector<std::string>& class_names() const { return texts_; }
-  // Gives class c of the source the number numbers[c]. REQUIRES: one class a sample; a number for each class.
+  // From now on writes class c of the source as numbers[c]. REQUIRES: one class a sample; a number for each class.
   void renumber(std::vector<int64_t> numbers) { numbers_ = std::move(numbers); }
 
-  // Memory that a worker and its decoder need to make a row from a picture with this header. 0: nothing is decoded.
+  // The memory that a worker and its decoder need to make a row from a picture with this header. 0: nothing is decoded.
   Bytes decode_bytes(const PictureHeader& header) const;
   bool decodes() const { return decodes_; }
 
@@ -62,13 +62,13 @@ class Transform {
   Status store_row(AugmentScratch& scratch, std::byte* out) const;
 
   std::vector<AugmentStep> steps_;
-  bool decodes_ = false;     // in the first step
-  bool is_partial_ = false;  // some step is `ignore`
+  bool decodes_ = false;     // whether the first step decodes a picture
+  bool is_partial_ = false;  // whether a step is `ignore`
   std::vector<std::string> unmatched_;
   TensorType target_;
   int64_t classes_ = 0;
   std::vector<std::string> texts_;
-  std::vector<int64_t> numbers_;  // index: class of the source; empty: its own numbers
+  std::vector<int64_t> numbers_;  // index: class of the source; empty: classes keep their numbers
   Bytes row_bytes_ = 0;
 };
 

@@ -15,13 +15,13 @@ namespace xrun::runtime {
 
 class BadSamples {
  public:
-  // `max_bad`: the share of `samples` that may be broken; `on_bad` is called by `tell`.
+  // `max_bad`: the share of `samples` that may be broken; `tell` calls `on_bad` with a message for each broken sample.
   BadSamples(int64_t samples, double max_bad, std::function<void(const std::string&)> on_bad)
       : samples_(samples), limit_(max_bad * static_cast<double>(samples)), on_bad_(std::move(on_bad)) {}
 
-  // Records a broken sample. Errors: XG0408 more samples are broken than `max_bad` allows. The message names this
-  // sample. The count in it is the lowest one above the limit, so it does not depend on the samples that other workers
-  // find meanwhile.
+  // Records a broken sample. Errors: XG0408 more samples are broken than `max_bad` allows. The message contains this
+  // sample. The count in it is the lowest count above the limit, so it does not depend on the samples that other
+  // workers find meanwhile.
   Status add(int64_t sample, const std::string& fault) {
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {

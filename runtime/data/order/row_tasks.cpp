@@ -48,8 +48,8 @@ void RowTasks::begin() {
 
 Status RowTasks::wait(int64_t batch) {
   std::unique_lock lock(mutex_);
-  // After an error, rows that were begun are still being filled as long as there are tasks. They may complete the
-  // batch, or an earlier one of them may fail.
+  // After an error, rows that were begun are still being filled while tasks run. These rows may complete the batch, or
+  // an earlier one of them may fail.
   const bool done = wait_patiently(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
   if (!done) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a read of `" + name_ + "` did not end", "run again"};
@@ -67,7 +67,7 @@ void RowTasks::stop() {
   rows_left_.clear();
 }
 
-// Waits until `done` holds. Returns false if a stop was requested and the patience has passed since then.
+// Waits until `done` returns true. Returns false if a stop was requested and the patience has passed since then.
 template <typename Done>
 bool RowTasks::wait_patiently(std::unique_lock<std::mutex>& lock, Done done) {
   constexpr auto kLook = std::chrono::milliseconds(100);
@@ -94,7 +94,7 @@ void RowTasks::run_task() {
     }
     fill(*position);
   } while (clock_() - begin < kReadingTask);
-  // The last access to `this` holds the lock, so stop() cannot return while this task still uses the object.
+  // The last access to `this` is under the lock, so stop() cannot return while this task still uses the object.
   const std::scoped_lock lock(mutex_);
   if (!ended_ && next_ < end_) {
     arena_.enqueue([this] { run_task(); });

@@ -17,8 +17,8 @@
 
 namespace xrun::runtime {
 
-// Low-priority tasks, which use the workers that the devices leave. A worker looks for tasks of higher priority only
-// between two tasks. So a task fills rows only until kReadingTask has passed, and another task goes on with the next
+// Low-priority tasks, which use workers that the devices leave idle. A worker takes tasks of higher priority only
+// between two tasks. So a task fills rows only until kReadingTask has passed, and another task continues with the next
 // row: a device waits for a worker at most for that time and one row.
 //
 // Threads: start, begin, wait and stop belong to one thread, not a worker of this arena.
@@ -29,7 +29,7 @@ class RowTasks {
   // Seconds of a clock that only goes forward.
   using Clock = std::function<Seconds()>;
   // Limits the wait for a read that does not return. Once `stop` is set, `wait` gives up after `seconds`
-  // (kInterrupted). stop() then calls `on_stuck` with the name of the source; `on_stuck` must not return, since running
+  // (kInterrupted). Then stop() calls `on_stuck` with the name of the source; `on_stuck` must not return, since running
   // tasks cannot be abandoned.
   struct Patience {
     StopFlag stop = nullptr;
@@ -40,16 +40,16 @@ class RowTasks {
   //   name     name of the source, for errors
   //   workers  tasks that may run at once
   //   clock    null: the system clock
-  //   patience for rows that are still being read when the run was asked to end
+  //   patience limit of the wait for rows that are still being read when the run was asked to end
   RowTasks(std::string name, int workers, FillRow fill, Clock clock, Patience patience);
   ~RowTasks() { stop(); }
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
 
-  // Starts batches of `rows` rows, numbered from `first_batch`. At most `slots` batches have begun without having been
+  // Starts with batch `first_batch`; batches have `rows` rows. At most `slots` batches have begun without having been
   // waited for. REQUIRES: stopped.
   void start(int64_t first_batch, int64_t rows, int slots);
-  // Lets the rows of the next batch be filled. REQUIRES: the batch that is `slots` before it has been waited for.
+  // Allows tasks to fill the next batch. REQUIRES: the batch that is `slots` before it has been waited for.
   void begin();
   // Whether the batch is complete.
   bool ready(int64_t batch) { return rows_left(batch) == 0; }
@@ -75,16 +75,16 @@ class RowTasks {
   const Patience patience_;
   tbb::task_arena arena_;
 
-  int64_t rows_ = 0;                             // rows of one batch
-  std::vector<std::atomic<int64_t>> rows_left_;  // rows not filled yet of each batch under way
+  int64_t rows_ = 0;                             // number of rows of a batch
+  std::vector<std::atomic<int64_t>> rows_left_;  // index: slot; rows of the batch in it that are not filled yet
   // Positions are counted over all batches: batch · rows + row.
   std::atomic<int64_t> next_{0};    // the first position that no task has taken
-  std::atomic<int64_t> end_{0};     // after the last position that may be taken
-  std::atomic<bool> ended_{false};  // ended by stop or an error
+  std::atomic<int64_t> end_{0};     // end of the positions that tasks may take
+  std::atomic<bool> ended_{false};  // whether `stop` or an error has ended the filling
 
   std::mutex mutex_;  // guards the members below, and the changes that wait and stop wait for
   std::condition_variable changed_;
-  int tasks_ = 0;  // queued or running
+  int tasks_ = 0;  // number of tasks queued or running
   std::optional<Error> error_;
   int64_t error_position_ = 0;
 };

@@ -13,7 +13,7 @@ constexpr uint64_t kReplacementStage = 0x7265706c;
 constexpr uint64_t kRoundStage = 0x726f756e;
 constexpr uint64_t kMembersStage = 0x6d656d62;
 
-// Number of attempts for which the replacement is of the broken sample's class.
+// Number of attempts in which the replacement has the class of the broken sample.
 constexpr uint64_t kAttemptsInClass = 32;
 
 int64_t permuted(int64_t n, uint64_t seed, int64_t stream, int64_t i) {

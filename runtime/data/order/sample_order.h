@@ -14,7 +14,7 @@ struct SamplePlace {
   int64_t epoch = 0;
   int64_t position = 0;  // position in the epoch
   int64_t sample = 0;
-  int64_t pass = 0;  // how often the sample was drawn before; keys its augmentation
+  int64_t pass = 0;  // how often the sample was drawn before; a key of its augmentation
 };
 
 // Maps each position of a run to a sample. With n samples, position p lies in epoch e = p / n.
@@ -30,16 +30,16 @@ class SampleSequence {
   // at least one sample can be drawn.
   SampleSequence(SampleOrder order, int64_t samples, uint64_t seed, std::span<const int32_t> classes = {});
 
-  SamplePlace at(int64_t position) const;  // position in the run
-  // The sample that replaces a broken one after `attempt` + 1 broken samples. In a balanced order it is of the same
-  // class, and after many attempts of any class.
+  SamplePlace at(int64_t position) const;  // `position`: position in the run
+  // Returns the sample that replaces a broken one after `attempt` + 1 broken samples. In a balanced order it has the
+  // same class as the broken sample, and after many attempts any class.
   int64_t substitute(const SamplePlace& place, uint64_t attempt) const;
 
-  // Memory of an order of this many samples.
+  // The memory that an order of this number of samples takes.
   static Bytes memory(SampleOrder order, int64_t samples);
 
  private:
-  // The class at a position of a balanced order: its samples, and the round.
+  // The class at a position of a balanced order: its index among the classes with samples, the round, its samples.
   struct Draw {
     int64_t group = 0;
     int64_t round = 0;
@@ -50,8 +50,8 @@ class SampleSequence {
   SampleOrder order_;
   int64_t samples_;
   uint64_t seed_;
-  std::vector<int64_t> by_class_;  // samples, class by class
-  std::vector<int64_t> begins_;    // begins of the classes that have samples, and the end
+  std::vector<int64_t> by_class_;  // samples, sorted by class
+  std::vector<int64_t> begins_;    // start in by_class_ of each class with samples, and the end
 };
 
 }  // namespace xrun::runtime

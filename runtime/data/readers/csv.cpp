@@ -94,7 +94,7 @@ SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bi
 
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
   XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1, options.stop));
-  // A longer file is rejected: to read only a part of it would silently drop rows and cut the last number.
+  // A longer file is rejected: reading only a part of it would silently drop rows and cut the last number.
   if (static_cast<Bytes>(bytes.size()) > options.largest) {
     return content_error("XG0412", {"{}: a table of more than {}", path, format_bytes(options.largest)},
                          "keep only the rows and columns that the model reads, or split the file");

@@ -10,16 +10,16 @@
 
 namespace xrun::runtime {
 
-// Reads the table of a file. Errors: XG0401; XG0412, also if the text is longer than options.largest or the file has
+// Reads the table in a file. Errors: XG0401; XG0412, also if the text is longer than options.largest or the file has
 // another format.
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options);
 
-// Marks the columns that bindings read by `as_class`, so that open_csv reads them as texts. Returns the source
+// Marks the columns to which bindings apply `as_class`, so that open_csv reads them as texts. Returns the source
 // unchanged if it has another reader or no such columns.
 SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bindings);
 
 // Opens the reader. Its field `row` is f64 [columns]; NaN is a missing value. Errors: XG0401, XG0412; XG0413 the file
-// ends before the rows that `spec` asks for.
+// has fewer rows than `spec` asks for.
 Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using Place = std::pair<dev_t, ino_t>;
 
-constexpr int kMostWays = 64;  // the most ways by which links may lead to one directory
+constexpr int kMostWays = 64;  // limit for the number of paths (through links) to one directory
 
 class Walk {
  public:
@@ -69,8 +69,8 @@ class Walk {
   StopFlag stop_;
   const VisitFile& visit_;
   const EntersDirectory& enters_;
-  std::vector<Place> above_;   // directories on the way here
-  std::map<Place, int> ways_;  // visits of each directory so far
+  std::vector<Place> above_;   // directories on the path to the current one
+  std::map<Place, int> ways_;  // number of visits of each directory so far
 };
 
 }  // namespace

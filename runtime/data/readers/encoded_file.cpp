@@ -16,8 +16,8 @@ namespace xrun::runtime {
 namespace {
 
 // The error for a file that existed when the source was opened. Only a missing file counts as a broken sample, which
-// may be replaced. If a failing disk or a lack of descriptors also counted, the run would learn from whatever is
-// readable.
+// may be replaced. If a failing disk or a lack of descriptors also counted, the run would train on those files only
+// that can still be read.
 Error fault_of(int error_number) {
   const std::string why = fmt::format("cannot be read: {}", std::strerror(error_number));
   if (error_number == ENOENT || error_number == ENOTDIR) {

@@ -9,14 +9,14 @@
 
 namespace xrun::runtime {
 
-inline constexpr Bytes kLargestPicture = 256 * kMiB;  // size of the encoded file
-inline constexpr Bytes kPictureStart = kMiB;          // size of the start of a picture, which contains its header
+inline constexpr Bytes kLargestPicture = 256 * kMiB;  // limit for the size of the encoded file
+inline constexpr Bytes kPictureStart = kMiB;          // size of the start of a file that is read for its header
 
-// Reads the file, or only its start, into `out` as u8 [bytes]. Errors, without the name of the file: XG0412 it is gone,
-// too large or not a file, so that another sample may replace it; XG0401 the operating system denies the read.
+// Reads the file, or only its start, into `out` as u8 [bytes]. Errors, without the file's name: XG0412 it is missing,
+// too large or not a file, so another sample may replace it; XG0401 the operating system denies the read.
 Status read_encoded(const std::string& path, bool only_start, FieldValue& out);
 
-// The error XG0412 with the help that fits a sample.
+// Makes the error XG0412 for a sample, with a help.
 Error broken_sample(std::string why);
 
 }  // namespace xrun::runtime

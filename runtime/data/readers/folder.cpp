@@ -27,14 +27,14 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargestArchive = 16 * kGiB;  // total of all pictures taken from archives
+constexpr Bytes kLargestArchive = 16 * kGiB;  // limit for the total size of pictures from archives
 
 struct PictureFile {
-  size_t root = 0;    // index of the path that contains the picture
+  size_t root = 0;    // index of the given path that contains the picture
   std::string name;   // path below the root
-  std::string why;    // reason why the archive entry is broken; empty: it is not
+  std::string why;    // reason why the archive entry is broken; empty: it is not broken
   size_t offset = 0;  // offset of the content in the bytes from archives
-  size_t bytes = 0;   // length of that content; in a header, length of the entry's start, or 0 if it was not read
+  size_t bytes = 0;   // length of that content; for open_header, length of the entry's start, or 0 if it was not read
   int64_t label = 0;
 };
 
@@ -50,7 +50,7 @@ std::string_view directory_of(std::string_view path) {
   return slash == std::string_view::npos ? "" : path.substr(0, slash);
 }
 
-// A path that does not exist may lead into an archive: "a.zip/train".
+// A path that does not exist may lead into an archive, such as "a.zip/train".
 Result<Root> find_root(const std::string& path) {
   Root root{.path = path};
   struct stat info {};
@@ -74,7 +74,7 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
-  // `header`: read only the names of archive entries, and the starts of those that looked_samples names.
+  // `header`: read only the names of archive entries, and the starts of the entries in looked_samples.
   FolderReader(StopFlag stop, size_t most_pictures, bool header)
       : stop_(stop), most_pictures_(most_pictures), header_(header) {}
 
@@ -161,7 +161,7 @@ class FolderReader final : public Reader {
  private:
   std::string path_in_source(std::string_view name) const { return roots_.back().inner + std::string(name); }
 
-  // Records a file, which may be a picture, and the class of a picture. Returns true if the file is a sample.
+  // Records a file; if it is a picture, also its class. Returns true if the file is a sample.
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture_name(name)) {
       if (!is_hidden_file(name)) {
@@ -187,8 +187,8 @@ class FolderReader final : public Reader {
     return true;
   }
 
-  // Leaves out pictures outside all class directories. They would make a class without a name, whose number 0 would
-  // shift all other classes. If no picture lies in a directory, nothing is left out: all pictures have one class.
+  // Leaves out pictures outside all class directories. They would form a class without a name, which would get number 0
+  // and shift all other classes. If no picture is in a directory, nothing is left out: all pictures have one class.
   void leave_out_strays() {
     if (classes_.size() < 2 || classes_.erase("") == 0) {
       return;
@@ -248,7 +248,7 @@ class FolderReader final : public Reader {
     });
   }
 
-  // Reads the starts of the pictures of looked_samples, archive by archive. REQUIRES: the pictures are sorted.
+  // Reads the starts of the pictures in looked_samples, archive by archive. REQUIRES: the pictures are sorted.
   Status load_starts() {
     std::map<std::pair<size_t, std::string_view>, PictureFile*> wanted;
     for (const int64_t sample : looked_samples(samples())) {
@@ -307,7 +307,7 @@ class FolderReader final : public Reader {
   std::map<std::string, int64_t, std::less<>> classes_;
   std::vector<std::string> names_;
   std::vector<std::byte> bytes_;
-  Bytes unpacked_ = 0;  // sizes that archive entries declare
+  Bytes unpacked_ = 0;  // total of the sizes that archive entries declare
   FolderLeftOut left_out_;
   std::vector<Field> fields_;
 };

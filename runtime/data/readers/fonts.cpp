@@ -62,8 +62,8 @@ bool is_font_file(const fs::path& path) {
   return extension == ".ttf" || extension == ".ttc" || extension == ".otf" || extension == ".otc";
 }
 
-// The first file of this stem below `folder`, in byte order of paths. Unreadable folders are skipped, since the font
-// may be in another folder.
+// Returns the first file with this stem below `folder`, in byte order of paths. Unreadable folders are skipped, since
+// the font may be in another folder.
 std::string find_below(const fs::path& folder, std::string_view stem) {
   std::string best;
   std::error_code error;

@@ -25,7 +25,7 @@ std::optional<int64_t> whole(std::string_view text) {
   return good ? std::optional(value) : std::nullopt;
 }
 
-// Returns the alternatives between two braces.
+// Returns the alternatives that the text between two braces stands for.
 Result<std::vector<std::string>> spread(std::string_view inside, std::string_view pattern) {
   std::vector<std::string> out;
   if (const size_t dots = inside.find(".."); dots != std::string_view::npos) {
@@ -50,7 +50,7 @@ Result<std::vector<std::string>> spread(std::string_view inside, std::string_vie
   }
 }
 
-// Matches a name with a pattern, usually in linear time: after a mismatch, only the last `*` takes one more character.
+// Matches a name with a pattern, usually in linear time: after a mismatch, only the last `*` is extended.
 bool match(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {

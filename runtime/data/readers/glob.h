@@ -12,11 +12,11 @@ namespace xrun::runtime {
 
 class Glob {
  public:
-  // Parses a pattern. Errors: XG0413 an unclosed brace, a range that runs backwards, or more than 65 536 alternatives.
+  // Parses a pattern. Errors: XG0413 an unclosed brace, a descending range, or more than 65 536 alternatives.
   static Result<Glob> parse(std::string_view pattern);
 
   bool matches(std::string_view name) const;
-  const std::vector<std::string>& alternatives() const { return alternatives_; }  // with braces expanded
+  const std::vector<std::string>& alternatives() const { return alternatives_; }  // pattern with all braces expanded
 
  private:
   std::vector<std::string> alternatives_;

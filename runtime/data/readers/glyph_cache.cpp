@@ -1,4 +1,4 @@
-// Content: "xrunGLY1", u64 count, count x i32 code points, count pictures.
+// Content of a file: "xrunGLY1", u64 count, count x i32 code points, count pictures.
 #include "runtime/data/readers/glyph_cache.h"
 
 #include <algorithm>

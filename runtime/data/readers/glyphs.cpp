@@ -1,6 +1,6 @@
 // Loads the pictures of all faces into memory. Faces that were drawn by an earlier run come from the cache on disk. For
-// the others, the characters that the face has are listed, cut into runs of kRunLength, and drawn by tasks in parallel.
-// Tasks draw runs, not faces, since faces differ much in their number of characters. Each task opens its own FreeType
+// the other faces, their characters are listed, cut into groups of kRunLength, and drawn by parallel tasks. A task
+// draws a group, not a face, since faces differ much in their number of characters. Each task opens its own FreeType
 // library, because FreeType objects belong to one thread. Drawn faces are then stored in the cache.
 #include "runtime/data/readers/glyphs.h"
 
@@ -27,12 +27,12 @@ constexpr double kEmAbove = 0.88;  // top of the em box, above the baseline
 constexpr double kEmBelow = 0.12;
 // Characters per task: opening a face takes milliseconds, drawing this many about 60.
 constexpr size_t kRunLength = 2048;
-// The version of the drawing. It must grow when characters are drawn differently, so that older caches are not used.
+// The version of the drawing code. Increase it if characters are drawn differently, so that old caches are not used.
 constexpr int kDrawVersion = 1;
 
 struct GlyphSpec {
   int64_t first = 0;
-  int64_t last = 0;  // one past the end
+  int64_t last = 0;  // one after the last code point
   int64_t size = 0;
   int64_t em = 0;
 };
@@ -61,7 +61,7 @@ class OpenFace {
     return made;
   }
 
-  // The glyph of a character; 0 if the face lacks it.
+  // Returns the glyph number of a character; 0 if the face lacks it.
   uint32_t glyph(int64_t codepoint) const { return FT_Get_Char_Index(face_.get(), static_cast<FT_ULong>(codepoint)); }
 
   // Draws the glyph into out[size * size], which must be zero. Returns false if the outline is broken.
@@ -74,7 +74,7 @@ class OpenFace {
     const auto size = static_cast<double>(spec.size) * 64;
     const auto em = static_cast<double>(spec.em) * 64;
     const double left = (size - static_cast<double>(slot->advance.x)) / 2;
-    const double baseline = (size - em) / 2 + kEmBelow * em;  // from the bottom edge
+    const double baseline = (size - em) / 2 + kEmBelow * em;  // distance from the bottom edge
     static_assert(kEmAbove + kEmBelow == 1.0);
     FT_Outline_Translate(&slot->outline, std::lround(left), std::lround(baseline));
     FT_Bitmap bitmap{};
@@ -103,7 +103,7 @@ class GlyphReader final : public Reader {
   GlyphReader(GlyphSpec spec, std::vector<FontFace> fonts, std::vector<Field> fields)
       : spec_(spec), fonts_(std::move(fonts)), fields_(std::move(fields)) {}
 
-  // Loads faces from the cache; draws those that it lacks, and stores them there.
+  // Loads faces from the cache, draws the others, and stores those in the cache.
   Status load(StopFlag stop) {
     faces_.resize(fonts_.size());
     std::vector<std::string> cached(fonts_.size());
@@ -188,7 +188,7 @@ class GlyphReader final : public Reader {
   }
 
  private:
-  // The characters [begin, end) of a face, which one task draws.
+  // A group of characters [begin, end) of a face, which one task draws.
   struct Run {
     size_t font = 0;
     size_t begin = 0;
@@ -236,7 +236,7 @@ class GlyphReader final : public Reader {
     }
   }
 
-  // Each task has its own FreeType library, so nothing is shared.
+  // Draws all groups in parallel. Each task has its own FreeType library, so nothing is shared.
   Status draw(const std::vector<Run>& runs, StopFlag stop) {
     std::vector<Status> results(runs.size());
     tbb::parallel_for(size_t{0}, runs.size(), [&](size_t i) { results[i] = draw_run(runs[i], stop); });
@@ -264,7 +264,7 @@ class GlyphReader final : public Reader {
   std::vector<FontFace> fonts_;
   std::vector<Field> fields_;
   std::vector<DrawnFace> faces_;  // index: font
-  std::vector<int64_t> first_;    // first sample of each font
+  std::vector<int64_t> first_;    // number of the first sample of each font
   int64_t samples_ = 0;
 };
 

@@ -13,10 +13,10 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int kBytes = 0x08;        // u8
-constexpr int kLastInteger = 0x0C;  // i32; larger types are real numbers
+constexpr int kBytes = 0x08;        // type code of u8
+constexpr int kLastInteger = 0x0C;  // i32; codes above it are real numbers
 
-// The error for a valid IDX file whose contents are not those that are wanted.
+// The error for a valid IDX file with other contents than are wanted.
 Error wrong_content(const std::string& path, const IdxHeader& header, std::string_view what, std::string_view wanted,
                     const std::string& help) {
   return content_error("XG0412", {"{} holds {}, but {} must be {}", path, idx_content(header), what, wanted}, help);
@@ -24,7 +24,7 @@ Error wrong_content(const std::string& path, const IdxHeader& header, std::strin
 
 struct IdxFile {
   IdxHeader header;
-  std::vector<std::byte> bytes;  // the whole file
+  std::vector<std::byte> bytes;  // contents of the whole file
   std::span<const std::byte> data() const { return std::span(bytes).subspan(static_cast<size_t>(header.header_bytes)); }
 };
 
@@ -35,7 +35,7 @@ Result<IdxFile> read_header(const std::string& path, StopFlag) {
   return file;
 }
 
-// Reads a file. The header is read first, since it says how much a compressed file may unpack to.
+// Reads a file. The header is read first, since it determines the size up to which a compressed file is unpacked.
 Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   XRUN_ASSIGN(IdxFile file, read_header(path, stop));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
@@ -52,7 +52,7 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
 
 class IdxReader final : public Reader {
  public:
-  // `gap`: number of classes up to the largest label that have no sample, if a warning is to report it; otherwise 0.
+  // `gap`: number of classes below the largest label without samples, if a warning is to report it; otherwise 0.
   IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, int64_t gap, std::string path)
       : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), gap_(gap), path_(std::move(path)) {
     const auto& dims = images_.header.dims;
@@ -128,8 +128,8 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
   return labels;
 }
 
-// The number of classes. If `classes` is not given, rejects labels far above the number of samples, since heads would
-// get that many classes.
+// Returns the number of classes. If `classes` is not given, rejects labels far above the number of samples, since heads
+// would get that many classes.
 Result<int64_t> count_classes(const Attrs& args, const std::vector<int32_t>& labels, const std::string& path) {
   constexpr int64_t kMostPerSample = 16;
   const int64_t found = labels.empty() ? 0 : int64_t{*std::ranges::max_element(labels)} + 1;
@@ -169,7 +169,7 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                                         : "write one channel as [samples, height, width]; colour "
                                                           "pictures are read by `folder`, rows of numbers by `csv`");
   }
-  // A size of 0 means "unknown" elsewhere.
+  // Sizes of 0 are rejected, since other code takes a size of 0 as unknown.
   if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
       images.header.dims[2] > 16'384) {
     return broken_idx(images_path, fmt::format("pictures of {} x {}; sides must be 1 to 16 384", images.header.dims[1],

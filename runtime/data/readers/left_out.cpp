@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostNamed = 20;
 
-// A count with its verb: "3 files are", "1 file is".
+// Returns a count with noun and verb: "3 files are", "1 file is".
 std::string counted(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", format_count(count),
                      count == 1 ? fmt::format("{} is", one) : fmt::format("{} are", many));
@@ -21,7 +21,7 @@ std::string counted(int64_t count, const char* one, const char* many) {
 }  // namespace
 
 bool is_tool_directory(std::string_view name) {
-  // These are made by Synology and QNAP devices, Windows, ext4, Python and macOS.
+  // Synology and QNAP devices, Windows, ext4, Python and macOS make directories with these names.
   constexpr std::string_view kTools[] = {"@eaDir",     "#recycle",     "#snapshot",
                                          "@Recycle",   "$RECYCLE.BIN", "System Volume Information",
                                          "lost+found", "__pycache__",  "__MACOSX"};

@@ -11,13 +11,13 @@
 
 namespace xrun::runtime {
 
-// Whether a directory of this name holds files of a tool instead of a class: its name begins with a dot
-// (.ipynb_checkpoints, .thumbnails), or a system or a storage device makes it (@eaDir, lost+found, __pycache__,
+// Whether a directory of this name contains files of a tool instead of a class: its name begins with a dot
+// (.ipynb_checkpoints, .thumbnails), or a system or a storage device creates it (@eaDir, lost+found, __pycache__,
 // __MACOSX).
 bool is_tool_directory(std::string_view name);
 
-// The path down to the first directory of a tool in the path of a file: "cat/@eaDir" for "cat/@eaDir/1/2.png"; empty if
-// it contains no such directory.
+// Returns the path of the first tool directory in the path of a file: "cat/@eaDir" for "cat/@eaDir/1/2.png"; empty if
+// the path contains no such directory.
 std::string_view tool_directory_of(std::string_view file);
 
 // The number of files that were left out, and the names of the first twenty in byte order.
@@ -36,10 +36,10 @@ class LeftOut {
 struct FolderLeftOut {
   LeftOut others;  // files that are not pictures
   LeftOut strays;  // pictures outside of the class directories
-  LeftOut tools;   // directories of tools
+  LeftOut tools;   // directories that tools create
 
-  std::string describe() const;         // ", 2 other files, 1 directory left out"; empty if nothing is left out
-  std::vector<Error> warnings() const;  // XG0415, one for each kind
+  std::string describe() const;         // ", 2 other files, 1 directory left out"; empty: nothing
+  std::vector<Error> warnings() const;  // XG0415, one warning for each kind
 };
 
 }  // namespace xrun::runtime

@@ -9,7 +9,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 int rank_of(char c) { return c == '/' ? -1 : static_cast<unsigned char>(c); }
 
-// Removes the digits from the start of `text`, and returns them without leading zeros.
+// Removes the digits at the start of `text`, and returns them without leading zeros.
 std::string_view take_number(std::string_view& text) {
   const size_t zeros = std::min(text.find_first_not_of('0'), text.size());
   const size_t end = std::min(text.find_first_not_of("0123456789"), text.size());

@@ -10,7 +10,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Runs `body(c, y, x)` for the first pixel of each group of eight; the last group of a row may extend past its end.
+// Calls body(c, y, x) for the first pixel of each group of eight; the last group of a row may extend past its end.
 template <typename Body>
 void for_groups(const Picture& picture, Body body) {
   for (int c = 0; c < picture.channels(); ++c) {
@@ -47,7 +47,7 @@ void Picture::reshape(int channels, int height, int width) {
 }
 
 Bytes Picture::bytes(int channels, int64_t height, int64_t width) {
-  // Adds some floats after the last plane for vector code.
+  // Adds 16 floats after the last plane, since vector code may access them.
   return (channels * (height + 2) * stride_of(width) + 16) * static_cast<Bytes>(sizeof(float));
 }
 
@@ -168,7 +168,7 @@ void warp(Picture& from, const Affine& affine, Picture& to) {
 
 namespace {
 
-// Folds the 3 x 3 pixels around each pixel with `fold`, rows first, and mixes the result with the pixel.
+// Combines the 3 x 3 pixels around each pixel by `fold`, rows first, and mixes the result with the pixel by `mix`.
 template <typename Fold, typename Mix>
 void stencil(Picture& from, Picture& to, Fold fold, Mix mix) {
   from.replicate_border();
@@ -218,7 +218,7 @@ void blur(Picture& from, float weight, Picture& to) {
 void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::vector<uint32_t>& draws) {
   draws.resize(static_cast<size_t>(picture.elements()) + 8);
   stream.fill(0, draws);
-  // Four bytes, each uniform on 0..255: mean 510, variance 4 · (256² - 1) / 12.
+  // A sum of four bytes, each uniform on 0..255: mean 510, variance 4 · (256² - 1) / 12.
   const __m256 scale = _mm256_set1_ps(sigma / 147.80054f);
   const __m256i mean = _mm256_set1_epi32(510);
   const __m256i ones8 = _mm256_set1_epi8(1);

@@ -14,7 +14,7 @@ namespace xrun::runtime {
 // one pixel, and to the right of a row vector code may read and write up to seven more.
 class Picture {
  public:
-  // Gives the picture this size; contents are undefined. Keeps its memory, so that a warm picture allocates nothing.
+  // Gives the picture this size; its contents are undefined. Reuses its memory if that is large enough.
   void reshape(int channels, int height, int width);
 
   // The memory that a picture of this size takes.
@@ -35,7 +35,7 @@ class Picture {
  private:
   ptrdiff_t offset(int c, int y) const { return (static_cast<ptrdiff_t>(c) * (height_ + 2) + y + 1) * stride_ + kLead; }
   static int64_t stride_of(int64_t width) { return (kLead + width + 8 + 7) / 8 * 8; }
-  static constexpr int kLead = 8;  // pixel -1 lies in here, and pixel 0 is aligned like the row
+  static constexpr int kLead = 8;  // start of a row: pixel -1 is its last float, and pixel 0 is aligned
 
   int channels_ = 0;
   int height_ = 0;
@@ -44,20 +44,20 @@ class Picture {
   std::vector<float> data_;
 };
 
-// Convert planar and interleaved u8 to f32.
+// These convert planar u8 or f32, or interleaved u8, to a planar f32 picture.
 void load_planar(const uint8_t* from, Picture& to);
 void load_planar(const float* from, Picture& to);
 void load_interleaved(const uint8_t* from, Picture& to);
 
-// x = x · factor[c] + offset[c]; one value serves all channels.
+// x = x · factor[c] + offset[c] for channel c; a span with one value applies to all channels.
 void scale_shift(Picture& picture, std::span<const float> factor, std::span<const float> offset);
 
-// Copies the rectangle of `to`'s size at (top, left); the part of it outside `from` becomes zeros.
+// Copies the rectangle at (top, left) with the size of `to`; the part of it outside `from` becomes zeros.
 void crop(const Picture& from, int top, int left, Picture& to);
 void flip_horizontally(Picture& picture);
 
-// Maps the pixel p of `to` to the point matrix · (p - centre - shift) + centre of `from`, bilinear, zero outside.
-// matrix is row-major 2x2 over (x, y); shift in pixels. The sizes are equal.
+// Sets pixel p of `to` to the value of `from` at the point matrix · (p - centre - shift) + centre, bilinear, zero
+// outside. `matrix` is row-major 2x2 over (x, y); `shift` is in pixels. Both pictures have the same size.
 struct Affine {
   float matrix[4];
   float shift_x;
@@ -71,8 +71,8 @@ void stroke(Picture& from, float u, Picture& to);
 void blur(Picture& from, float weight, Picture& to);
 
 // Adds sigma · z, then clamps to 0..1. z is the sum of the four bytes of one 32-bit draw, centred and scaled to unit
-// variance (Irwin-Hall of order 4: bell-shaped, within ±3.45; excess kurtosis -0.3). Pixel i in [C, H, W] order takes
-// draw i of the stream. `draws` is scratch.
+// variance (Irwin-Hall of order 4: bell-shaped, within ±3.45; excess kurtosis -0.3). Pixel i in [C, H, W] order uses
+// draw i of the stream. `draws` is working memory.
 void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::vector<uint32_t>& draws);
 
 }  // namespace xrun::runtime

@@ -18,7 +18,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargest = kMostPixels * 4;  // largest encoded file; no picture that is decoded needs more
+constexpr Bytes kLargest = kMostPixels * 4;  // largest encoded file; no picture within kMostPixels needs more
 
 std::string_view base_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -103,7 +103,7 @@ Result<PictureList> list_pictures(const std::vector<std::string>& paths) {
   PictureList list;
   std::vector<std::string>& files = list.paths;
   for (const std::string& path : paths) {
-    std::error_code ignored;  // opening the file reports what cannot be examined
+    std::error_code ignored;  // opening the file reports the error if it cannot be examined
     if (!std::filesystem::is_directory(path, ignored)) {
       files.push_back(path);
       continue;

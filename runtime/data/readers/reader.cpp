@@ -21,7 +21,7 @@ using OpenFunction = Result<std::unique_ptr<Reader>> (*)(const SourceSpec& spec,
 struct Opener {
   std::string_view name;
   OpenFunction open;
-  OpenFunction header = nullptr;  // null: `open` is as fast
+  OpenFunction header = nullptr;  // null: `open` is used instead, since it is as fast
 };
 
 constexpr Opener kOpeners[] = {

@@ -20,8 +20,8 @@
 
 namespace xrun::runtime {
 
-// The value of one field of a sample. `bytes` views it, either in the reader's own memory or in this object. An object
-// is reused from sample to sample, so that a warm reader allocates nothing.
+// The value of one field of a sample. `bytes` refers to memory of the reader, or to memory of this object. An object is
+// reused for many samples, so that reading allocates nothing after the first ones.
 struct FieldValue {
   DType dtype = DType::kU8;
   int rank = 0;  // dimensions of one sample, without N: pictures [C, H, W]
@@ -31,23 +31,23 @@ struct FieldValue {
 
   int64_t elements() const;
   void set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view);
-  // Makes the object hold the value itself, and returns its memory to be filled.
+  // Makes `bytes` refer to memory of this object, and returns that memory for the caller to fill.
   std::byte* set_own(DType type, std::span<const int64_t> shape);
-  void set_integer(DType type, int64_t value);  // i32, i64
+  void set_integer(DType type, int64_t value);  // type: i32 or i64
 };
 
-// A source that was opened. All methods are const and may be called by any number of threads.
+// An opened source. All methods are const and may be called by any number of threads.
 class Reader {
  public:
   virtual ~Reader() = default;
 
   virtual int64_t samples() const = 0;
-  // The fields, with the sizes that were found. A size that differs from sample to sample stays 0, as in pictures.
+  // The fields, with the sizes found in the source. A size that differs from sample to sample is 0, as in pictures.
   virtual const std::vector<Field>& fields() const = 0;
   // The number of classes; labels are 0..classes()-1. 0: the source has no labels.
   virtual int64_t classes() const = 0;
-  // Reads field number `field` of a sample. Errors, which the caller completes with the sample's name: XG0412 its
-  // content is broken or gone, so that another sample may replace it; XG0401 the operating system denies the read.
+  // Reads field number `field` of a sample. Errors, to which the caller adds the sample's name: XG0412 the content is
+  // broken or missing, so another sample may replace it; XG0401 the operating system denies the read.
   virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
 
   virtual std::string class_name(int64_t label) const = 0;  // "" if classes have no names
@@ -55,14 +55,14 @@ class Reader {
   virtual bool has_labels() const { return true; }
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
   // The numbers of the samples in natural order (2.png before 10.png), for predictions and evaluations; empty:
-  // ascending. Training does not use this order: the numbers decide when a run draws which sample.
+  // ascending. Training does not use it: its order depends only on the numbers of the samples.
   virtual std::vector<int64_t> listing() const { return {}; }
   virtual std::string describe() const = 0;  // "glyphs: 16 faces, 284 045 images, 20 902 classes"
   // The columns of a table, with their names and texts; empty for other sources.
   virtual std::span<const CsvColumn> columns() const { return {}; }
-  // The memory that the reader holds. For a header: the memory of the whole source, except for the pictures of glyphs.
+  // The memory that the reader uses. After open_header: that of the whole source, except for the pictures of glyphs.
   virtual Bytes memory() const { return 0; }
-  // Warnings about a source that could be opened, as errors with code and fix but without the source's name.
+  // Returns warnings about a source that could be opened, with code and help but without the source's name.
   virtual std::vector<Error> warnings() const { return {}; }
 
   int find_field(std::string_view name) const;  // -1: no such field
@@ -72,11 +72,11 @@ class Reader {
 // Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
-// Opens a source only to learn its counts, fields, classes and names; skips what is slow or large. `read` may be called
-// only for labels, and for encoded fields of looked_samples, of which it may return only the start.
+// Opens a source only to find its counts, fields, classes and names; skips slow steps. `read` may be called only for
+// labels, and for encoded fields of looked_samples, for which it may return only the start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
-// The samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.
+// The samples whose pictures a plan examines: at most 64, evenly spread, so that reading them is always fast.
 std::vector<int64_t> looked_samples(int64_t samples);
 
 // The absolute form of `path`: a relative path starts at `directory`.

@@ -53,13 +53,13 @@ struct PictureRows {
   const float* operator()(int y) const { return from.row(channel, y); }
 };
 
-// Rows of bytes, converted to f32 in a ring of `count` rows: row y replaces row y - count.
+// Rows of bytes that are converted to f32 in a ring of `count` rows: row y replaces row y - count.
 struct ByteRows {
   const uint8_t* from;
   int channels;
   int width;
-  int count;    // number of rows held at one time
-  float* held;  // [count, stride]
+  int count;    // number of rows in the ring
+  float* held;  // the rows: [count, stride]
   int stride;
   int channel = 0;
   int next = 0;  // the first row that has not been converted yet

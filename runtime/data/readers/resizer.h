@@ -9,17 +9,17 @@
 
 namespace xrun::runtime {
 
-// Resizes with a triangle filter, widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
+// Resizes by a triangle filter, widened if the picture shrinks (antialiased bilinear); pixel centres are at 0.5.
 class Resizer {
  public:
-  // Fills `to`, whose size is the wanted one. Keeps the weights of the last pair of sizes, and one row of memory. The
-  // width of a picture comes from its file, so memory must not grow with the product of that width and the height of
-  // `to`.
+  // Resizes `from` to the size of `to`. Keeps the filter weights of the last pair of sizes, and one row of memory. The
+  // width of a picture is determined by its file, so memory must not grow with the product of that width and the height
+  // of `to`.
   void resize(const Picture& from, Picture& to);
   // Gives the same result, bit for bit, for the interleaved bytes [height, width, channels of `to`] of a decoded
-  // picture; only the rows under the filter are converted to f32 at a time.
+  // picture; only the rows under the filter are in f32 at a time.
   void resize(const uint8_t* from, int height, int width, Picture& to);
-  // Memory that the object keeps after it has resized a picture of [height, width] bytes to the height `to_height`.
+  // The memory that the object keeps after it has resized a picture of [height, width] bytes to the height `to_height`.
   static Bytes bytes(int64_t height, int64_t width, int64_t to_height);
 
  private:
@@ -28,11 +28,11 @@ class Resizer {
     int to = 0;
     int taps = 0;
     std::vector<int> first;
-    std::vector<float> weights;  // [to, taps]
+    std::vector<float> weights;  // weights of the filter: [to, taps]
     void prepare(int from_size, int to_size);
   };
   template <typename Rows>
-  void resize_rows(int width, Rows rows, Picture& to);  // after vertical_.prepare
+  void resize_rows(int width, Rows rows, Picture& to);  // REQUIRES: vertical_.prepare was called
   template <typename Rows>
   void blend(int width, int y, const Rows& rows);  // fills middle_ for row y of `to`
 

@@ -10,19 +10,19 @@
 namespace xrun::runtime {
 namespace {
 
-// The last key of a stream says for what its draws are used.
+// The last key of a random stream: the purpose of its draws.
 enum class Draw : uint64_t { kDepartment = 0x736b7530, kGroup, kArticle, kNoise, kConflict, kRank, kPlace };
 
 constexpr float kGroupWeight = 0.6F;
 constexpr float kArticleWeight = 0.4F;
-// The tree does not depend on the seed of the samples, so that two sources have the same classes.
+// A constant: the tree does not depend on the seed of the samples, so that two sources have the same classes.
 constexpr uint64_t kTreeSeed = 0;
 
 RandomStream stream(Draw what, uint64_t seed, int64_t number) {
   return {seed, static_cast<uint64_t>(number), 0, static_cast<uint64_t>(what)};
 }
 
-// The smallest number whose cube is at least n.
+// Returns the smallest number whose cube is at least n.
 int64_t cube_root(int64_t n) {
   auto root = static_cast<int64_t>(std::cbrt(static_cast<double>(n)));
   root -= root > 1 ? 1 : 0;
@@ -32,7 +32,7 @@ int64_t cube_root(int64_t n) {
   return root;
 }
 
-// Adds normal numbers of the stream to `out`, multiplied by `weight`.
+// Adds normally distributed numbers of the stream, multiplied by `weight`, to `out`.
 void add_normal(const RandomStream& numbers, float weight, std::span<float> out) {
   std::array<float, 64> part;
   for (size_t first = 0; first < out.size(); first += part.size()) {

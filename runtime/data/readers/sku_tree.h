@@ -30,21 +30,21 @@ class SkuTree {
   int64_t classes() const { return classes_; }
   int64_t samples() const { return samples_; }
   int64_t dim() const { return dim_; }
-  // Articles in a group, and groups in a department; the last group and department may have fewer.
+  // The number of articles in a group and of groups in a department; the last group and department may have fewer.
   int64_t branches() const { return branches_; }
 
-  // The class whose prototype the sample is drawn from. The interval of all frequencies is cut into n equal parts for n
-  // samples, and sample i lies at a random place in part i. So any number of samples has the frequencies of the tree.
+  // The class whose prototype a sample is made from. The interval of all frequencies is cut into one part for each
+  // sample, and sample i is at a random place in part i. So any number of samples has the frequencies of the tree.
   int64_t class_of(int64_t sample) const;
-  // The label that the reader returns: class_of, except that a conflict has another article of the same group.
+  // The label that the reader returns: class_of, except that a conflict returns another article of the same group.
   int64_t label_of(int64_t sample) const;
 
-  // The class with this rank by frequency; rank 0 is the most frequent one. Class numbers do not reveal it.
+  // The class with this rank by frequency; rank 0 is the most frequent class. Class numbers do not depend on frequency.
   int64_t class_at(int64_t rank) const { return static_cast<int64_t>(ranks_(static_cast<uint64_t>(rank))); }
   // The probability of the class with this rank.
   double share_of(int64_t rank) const { return share_before(rank + 1) - share_before(rank); }
 
-  // `prototype` and `draw` write dim() numbers.
+  // Both write dim() numbers: the prototype of a class, and the values of a sample.
   void prototype(int64_t label, std::span<float> out) const;
   void draw(int64_t sample, std::span<float> out) const;
 

@@ -11,7 +11,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr uint64_t kPrototype = 0x70726f74;  // keeps the two kinds of draws apart
+constexpr uint64_t kPrototype = 0x70726f74;  // separates the draws of prototypes from those of samples
 constexpr uint64_t kNoise = 0x6e6f6973;
 
 class SyntheticReader final : public Reader {

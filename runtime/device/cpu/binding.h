@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// The start of an operand: an address in an arena, or an offset in an input, whose address changes from step to step.
+// The start of an operand: an address in an arena, or an offset in an input, whose address changes in each step.
 struct OperandAddress {
   int32_t input = -1;  // index in Graph::inputs; -1: the operand is in an arena, at `base`
   std::byte* base = nullptr;

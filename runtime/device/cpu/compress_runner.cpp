@@ -34,7 +34,7 @@ CompressRunner::CompressRunner(const Module& module, const planner::Program& pro
                                ops::Isa isa, const ops::OptimizerForm& form)
     : module_(module), program_(program), binder_(binder), isa_(isa), form_(form) {}
 
-// Binds a kCompress instruction. In its list of operands, those of a weight follow the gradient of that weight.
+// Binds a kCompress instruction. In its list of operands, the operands of a weight follow the weight's gradient.
 BoundCompress CompressRunner::bind(const planner::Instruction& instruction) const {
   const Graph& graph = module_.graph;
   const int64_t largest = largest_of(graph, instruction);
@@ -71,8 +71,8 @@ BoundCompress CompressRunner::bind(const planner::Instruction& instruction) cons
   return compress;
 }
 
-// The factor by which clipping scales the gradient. A sender clips each tensor separately, to the limit divided by
-// sqrt(senders), since the norm of a sum of independent gradients grows with the square root of their number.
+// Returns the factor by which clipping scales the gradient. A sender clips each tensor separately, to the limit divided
+// by sqrt(senders): the norm of a sum of independent gradients grows with the square root of their number.
 Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepContext& step,
                                           ops::Workers& workers) const {
   const ClipSpec& clip = module_.train.clip;

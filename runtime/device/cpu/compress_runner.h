@@ -15,20 +15,20 @@
 
 namespace xrun::runtime {
 
-// A compressed tensor of one sender.
+// A tensor of one sender whose gradient is compressed.
 struct CompressedWeight {
   ParamId param;
   int64_t count = 0;
-  const float* gradient = nullptr;  // partial 0, into which the partials and the replicas of the sender were summed
+  const float* gradient = nullptr;  // partial 0, into which all partials and replicas of the sender were summed
   const float* weight = nullptr;
   float* velocity = nullptr;
   float* residual = nullptr;
-  GradientPair* pairs = nullptr;  // the pairs of this sender
+  GradientPair* pairs = nullptr;  // the selected gradient pairs of this sender
   TensorUpdate rule;
-  std::vector<double> squares;  // sums of squares of each chunk, for clip = norm
+  std::vector<double> squares;  // sum of squares of each chunk, for clip = norm
 };
 
-// A kCompress instruction with its addresses and its working memory.
+// A kCompress instruction with the addresses of its operands and its working memory.
 struct BoundCompress {
   std::vector<CompressedWeight> weights;
   ops::TopK selection;

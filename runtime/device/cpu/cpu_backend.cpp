@@ -40,14 +40,14 @@ class CpuBackend final : public Backend {
   double grad_norm() const override { return grad_norm_.load(std::memory_order_relaxed); }
 
  private:
-  // The function that runs an instruction; empty for exchanges and for devices of other ranks.
+  // Runs the instruction; empty for exchanges and for devices of other ranks.
   using Bound = std::function<Status(ops::Workers& workers)>;
   struct Entry {
     CpuBackend* self = nullptr;
     const Instruction* instruction = nullptr;
     InstructionEvents* events = nullptr;
     Bound bound;
-    bool guards_rows = false;  // calls ChangeGuard::before_rows itself
+    bool guards_rows = false;  // the instruction itself calls ChangeGuard::before_rows
   };
 
   static void run_task(void* entry, int32_t argument);
@@ -57,9 +57,9 @@ class CpuBackend final : public Backend {
   Bound bind_update(const Instruction& instruction);
   Bound bind_copy(const Instruction& instruction) const;
   Status prepare_device(int device, ops::Workers& workers);
-  // The sums of squares for clipping; empty if the run does not clip by norm.
+  // The sums of squares of the gradients, for clipping; empty if the run does not clip by norm.
   std::span<const double> norms_of(const Instruction& instruction) const;
-  // The factor for gradients, computed from their sums of squares.
+  // Returns the factor for gradients, computed from their sums of squares.
   Result<double> grad_scale(std::span<const double> norms);
 
   const Module& module_;
@@ -243,8 +243,8 @@ Status CpuBackend::prepare_weights() {
 }
 
 Status CpuBackend::prepare_device(int device, ops::Workers& workers) {
-  std::map<std::pair<ParamId, int>, std::byte*> weights;  // (parameter, replica)
-  const Buffer* scratch = nullptr;                        // the largest one; between steps all of it is free
+  std::map<std::pair<ParamId, int>, std::byte*> weights;  // key: (parameter, replica)
+  const Buffer* scratch = nullptr;                        // the largest scratch buffer; between steps it is free
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.device == device && buffer.purpose == Purpose::kWeight) {
       weights[{buffer.param, buffer.replica}] = memory_.at(buffer);

@@ -11,8 +11,8 @@
 namespace xrun::runtime {
 
 // Makes the backend. Instructions of devices outside the set are ignored. REQUIRES: the devices are CPU devices
-// (cpu_device.h); for all calls except `run` they have the number of workers that the program says. Errors: those of
-// DeviceSet::bind.
+// (cpu_device.h); for all calls except `run` they have the number of workers that the program requires. Errors: those
+// of DeviceSet::bind.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const Module& module, const planner::Program& program,
                                                   const BoundMemory& memory, const DeviceSet& devices,
                                                   const BackendOptions& options);

@@ -28,8 +28,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Every thread that enters an arena gets the floating-point modes and the processors of its device before its first
-// task; when it leaves, it gets back the processors of the thread that created the device.
+// Every thread that enters an arena gets the floating-point modes and the processors of the arena's device before its
+// first task. When it leaves, it gets the processors of the thread that created the device.
 class WorkerObserver final : public tbb::task_scheduler_observer {
  public:
   WorkerObserver(tbb::task_arena& arena, std::vector<int> cpus)
@@ -50,7 +50,7 @@ class WorkerObserver final : public tbb::task_scheduler_observer {
 
  private:
   std::vector<int> cpus_;
-  std::vector<int> elsewhere_;  // empty if no device is bound
+  std::vector<int> elsewhere_;  // processors for threads outside the arena; empty if no device is bound
 };
 
 class CpuMemory final : public DeviceMemory {
@@ -88,7 +88,7 @@ class ArenaDevice final : public CpuDevice {
     arena_.initialize();
     observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
   }
-  // Waits for runners: the runner of the last task may still be looking for another one.
+  // Waits for runners: the runner of the last task may still be searching for another task.
   ~ArenaDevice() override {
     while (!streams_.idle()) {
       std::this_thread::yield();
@@ -104,7 +104,7 @@ class ArenaDevice final : public CpuDevice {
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
-  // Runs a task on each worker. REQUIRES: each task waits for the others, so that no worker takes two.
+  // Runs a task on each worker. REQUIRES: each task waits for the others, so that no worker runs two of them.
   void meet(const std::function<void()>& arrive) {
     for (int worker = 0; worker < threads_; ++worker) {
       arena_.enqueue(arrive);
@@ -117,7 +117,7 @@ class ArenaDevice final : public CpuDevice {
     }
     try {
       arena_.enqueue([this] { run_tasks(); });
-    } catch (...) {  // removes the queued tasks: a task whose caller gets an exception must not run later
+    } catch (...) {  // removes the queued tasks: no task may run after its caller got an exception
       for (auto taken = streams_.next(std::nullopt); taken;) {
         taken = streams_.next(taken);
       }
@@ -127,7 +127,7 @@ class ArenaDevice final : public CpuDevice {
 
   bool idle() const override { return streams_.idle(); }
 
-  // Runs one loop for each worker; loops take items from one counter. The number of a loop is the number of the worker,
+  // Runs one loop for each worker; the loops take items from one counter. The number of a loop serves as worker number,
   // since the arena may have more slots than workers.
   void for_each(int64_t items, ops::ItemBody body) override {
     if (threads_ == 1 || items <= 1) {
@@ -160,14 +160,14 @@ class ArenaDevice final : public CpuDevice {
 
   int index_;
   int threads_;
-  std::vector<int> nodes_;  // nodes from which memory is requested
+  std::vector<int> nodes_;  // NUMA nodes from which memory is requested
   TaskStreams streams_;
   tbb::task_arena arena_;
   std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
-// The limit for the number of TBB workers in the process, which is the total of all sets. TBB would use the smallest of
-// several limits, so all sets share this one.
+// The limit for the number of TBB workers in the process: the total over all device sets. If there were several limits,
+// TBB would use the smallest, so all sets share this one.
 class WorkerLimit {
  public:
   explicit WorkerLimit(int workers) : workers_(workers) { change(workers); }
@@ -183,8 +183,8 @@ class WorkerLimit {
     static std::unique_ptr<tbb::global_control> limit;
     const std::lock_guard lock(mutex);
     all += by;
-    // Creates the new limit before the old one is destroyed: in between, TBB would fall back to the number of cores,
-    // and ignore the requests of sets that work at that moment.
+    // Creates the new limit before the old one is destroyed: otherwise TBB would meanwhile use the number of cores as
+    // the limit, and ignore requests of device sets that work at that moment.
     limit = all == 0 ? nullptr
                      : std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
                                                              static_cast<size_t>(all) + 1);
@@ -192,7 +192,7 @@ class WorkerLimit {
   int workers_;
 };
 
-// A meeting point for workers: each waits until all have arrived.
+// A barrier for workers: each waits until all have arrived.
 class Meeting {
  public:
   explicit Meeting(int wanted) : wanted_(wanted) {}
@@ -203,7 +203,7 @@ class Meeting {
     changed_.notify_all();
     changed_.wait(lock, [&] { return closed_ || there_ == wanted_; });
   }
-  // Waits until all have arrived, or for the time limit, and returns how many have arrived.
+  // Waits until all workers have arrived, or until the time limit; returns the number that have arrived.
   int wait(std::chrono::milliseconds end) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, end, [&] { return there_ == wanted_; });
@@ -226,9 +226,9 @@ class Meeting {
   bool closed_ = false;
 };
 
-// The number of threads that TBB may start for each worker. An arena that needs fewer workers reports that with a short
-// delay. If another arena gets work in between, TBB starts threads beyond the limit, at most as many again as the limit
-// allows.
+// The number of threads that TBB may start for each worker. An arena that needs fewer workers than before reports that
+// with a short delay. If another arena gets work in the meantime, TBB starts threads beyond the limit, at most as many
+// more as the limit allows.
 constexpr int kThreadsOfWorker = 2;
 
 Error refused_threads(int got, int workers) {
@@ -241,8 +241,8 @@ Error refused_threads(int got, int workers) {
           {}};
 }
 
-// Tests whether the system allows as many threads as will be needed, by starting them all at once. If TBB were refused
-// a thread later, it would throw an exception that nobody can catch.
+// Tests whether the system allows the number of threads that will be needed, by starting all of them at once. If TBB
+// were refused a thread later, it would throw an exception that no code can catch.
 Status try_threads(int workers) {
   const int wanted = kThreadsOfWorker * workers;
   Meeting meeting(wanted);
@@ -273,7 +273,7 @@ class CpuDeviceSet final : public DeviceSet {
                                                        cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
   }
-  // The threads in reserve meet in an arena of their own, and sleep once it is destroyed.
+  // The reserve threads meet in an arena of their own, and sleep after it is destroyed.
   Status start_workers() const {
     const int workers = limit_.workers();
     const WorkerLimit reserve_limit(workers * (kThreadsOfWorker - 1));

@@ -1,4 +1,4 @@
-// Binds the operands of head instructions: sets the members of BoundHead to their addresses.
+// Binds the operands of head instructions: stores their addresses in the members of BoundHead.
 // Tests: tests/runtime/device/cpu/kernels_test.cpp, tests/runtime/runs/determinism_test.cpp
 #include <string>
 
@@ -15,8 +15,8 @@ using planner::Role;
 
 namespace {
 
-// Binds an operand that belongs to the class rows of the shard. `bias`: whether its parameter is the bias of the head.
-// Returns whether the operand has such a role.
+// Binds an operand that belongs to the class rows of the shard; returns false if its role is another one. `bias`:
+// whether the operand's parameter is the bias of the head.
 bool bind_class_rows(const Binder& binder, const Operand& operand, bool bias, BoundHead& bound) {
   const auto index = static_cast<size_t>(operand.index);
   switch (operand.role) {
@@ -54,8 +54,8 @@ bool bind_class_rows(const Binder& binder, const Operand& operand, bool bias, Bo
   }
 }
 
-// Binds an operand that the passes of a shard write for one another or for the fold over all shards. Returns whether
-// the operand has such a role.
+// Binds an operand with which the passes of a shard pass results to one another, or to the instruction that combines
+// all shards. Returns false if the role of the operand is another one.
 bool bind_between_passes(const Binder& binder, const Operand& operand, BoundHead& bound) {
   switch (operand.role) {
     case Role::kStats:

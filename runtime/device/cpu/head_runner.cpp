@@ -26,8 +26,8 @@ MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
   return head < step.rows.size() ? step.rows[head] : nullptr;
 }
 
-// Reorders a list of all classes of each row from best first to ascending class. Classes whose logit is NaN or minus
-// infinity are not in the list, and get NaN.
+// Sorts the list of each row, which contains all classes with the best first, by class. Classes whose logit is NaN or
+// minus infinity are not in the list, and get NaN.
 void sort_by_class(const BestRows& best, int64_t rows) {
   std::vector<float> logits(static_cast<size_t>(best.k));
   for (int64_t r = 0; r < rows; ++r) {
@@ -114,7 +114,7 @@ Status HeadRunner::run_sweep(BoundHead& bound, const StepContext& step, double g
   return {};
 }
 
-// Sets the data with which the rows of a sweep catch up.
+// Sets the data from which the class rows of a pass compute their current values (ops/head/catch_up.h).
 void HeadRunner::prepare_catch_up(BoundHead& bound, const StepContext& step) const {
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
   ops::HeadCatchUp& by = bound.weights.catch_up;
@@ -126,7 +126,7 @@ void HeadRunner::prepare_catch_up(BoundHead& bound, const StepContext& step) con
   by.bias_factor = head.bias.valid() ? rule_of(module_.train, form_, module_.graph, head.bias).rate_factor : 1;
 }
 
-// Announces that the rows of a sweep change, and sets the scalars of their update.
+// Calls the guard for the class rows that a pass changes, and sets the scalars of their update.
 Status HeadRunner::prepare_update(BoundHead& bound, const ops::ActiveClasses& active, const StepContext& step,
                                   double grad_scale, ops::Workers& workers) const {
   if (step.guard != nullptr && bound.selection != nullptr) {
@@ -148,8 +148,8 @@ Status HeadRunner::prepare_update(BoundHead& bound, const ops::ActiveClasses& ac
   return {};
 }
 
-// Selects the active classes of a shard. If their rows are in a file, requests them at once, in the order in which the
-// passes of the step use them; all workers take part, since each request is a system call.
+// Selects the active classes of a shard. If their rows are in a file, requests these rows at once, in the order in
+// which the passes of the step use them; all workers share the requests, since each request is a system call.
 void HeadRunner::select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const {
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
   const ops::ActiveClasses active =

@@ -18,13 +18,13 @@ class HeadSet {
  public:
   HeadSet(const Graph& graph, const planner::Program& program, ops::Isa isa);
 
-  // The passes over a shard that is not empty. `rows`: number of rows in a pass, which is HeadPlan::rows, or the batch
-  // for passes over the whole step.
+  // The passes over a shard, which must not be empty. `rows`: number of rows in a pass: HeadPlan::rows, or the whole
+  // batch for passes over the whole step.
   const ops::HeadPasses& passes(int head, int shard, int64_t rows) const;
   // REQUIRES: the head has active classes, and the shard is not empty.
   const ops::HeadMass& mass(int head, int shard) const { return *masses_.at({head, shard}); }
   const ops::HeadJoin& join(int head) const { return *joins_[static_cast<size_t>(head)]; }
-  // The kernel that joins the terms of the kReduceDx or kSumDx instruction `sum`.
+  // The kernel that sums the terms of the kReduceDx or kSumDx instruction `sum`.
   const ops::HeadJoin& join_of_dx(planner::InstructionId sum) const { return *joins_of_dx_.at(sum); }
 
  private:

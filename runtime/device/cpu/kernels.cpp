@@ -10,7 +10,7 @@ Error plan_differs(const std::string& what, Span span) {
           "make the plan again on this machine with `xrun plan`", span};
 }
 
-// Checks that the scratch of an instruction has the size that its kernels need.
+// Checks that the scratch of an instruction is as large as its kernels need.
 Status check_scratch(const Graph& graph, const planner::Instruction& instruction, const KernelSet& kernels) {
   Bytes scratch = 0;
   for (const planner::Operand& operand : instruction.operands) {
@@ -59,7 +59,7 @@ Result<KernelSet> KernelSet::make(const Graph& graph, const planner::Program& pr
       }
     }
   }
-  // A forward pass without an update also has prepared weights.
+  // A forward pass of a program that does not train also has prepared weights.
   for (const planner::Buffer& buffer : program.buffers) {
     if (buffer.purpose == planner::Purpose::kPrepared &&
         set.of(buffer.node)->prepared_bytes(buffer.node_input) > buffer.bytes) {

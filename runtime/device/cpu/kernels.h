@@ -13,8 +13,8 @@ namespace xrun::runtime {
 // Threads: kernels are immutable; any number of workers may run one.
 class KernelSet {
  public:
-  // Creates the kernels. Errors: an operator has no kernel for its shapes, with the source position of the node; XG0625
-  // the buffers of the plan do not fit the kernels of this machine.
+  // Creates the kernels. Errors: an operator has no kernel for its shapes, with the source position of its node; XG0625
+  // buffers in the plan are too small for the kernels of this machine.
   static Result<KernelSet> make(const Graph& graph, const planner::Program& program, ops::Isa isa);
 
   // The kernel of a node; null for nodes that no stage runs (heads, their losses and metrics).

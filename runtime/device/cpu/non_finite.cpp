@@ -13,7 +13,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The largest number of ordinary size. Larger ones come from updates that diverge, or from data that was not scaled.
+// The largest number of ordinary size. Larger numbers come from updates that diverge, or from unscaled data.
 constexpr double kOrdinary = 1e6;
 
 struct Range {
@@ -34,7 +34,7 @@ float bf16_at(const uint16_t* bits, int64_t i) {
   return value;
 }
 
-// The range of values in a tensor; nullopt if its elements are not real numbers.
+// Returns the range of values in a tensor; nullopt if its elements are not real numbers.
 std::optional<Range> range_of(const TensorType& type, const void* data, int64_t count) {
   Range range;
   if (type.dtype != DType::kF32 && type.dtype != DType::kBF16) {
@@ -90,7 +90,7 @@ std::string advice_about_gradient(const TrainSpec& train, int64_t step) {
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
                          int64_t step) {
   const Graph& graph = module.graph;
-  ParamId first;  // a parameter of a head, else the last one of the model
+  ParamId first;  // a parameter of a head, or if there is no head the last parameter
   for (const planner::Instruction& instruction : program.instructions) {
     for (const planner::Operand& operand : instruction.operands) {
       if (operand.role != planner::Role::kNorms || !operand.param.valid()) {
@@ -124,9 +124,9 @@ Error nonfinite_gradient(const Module& module, const planner::Program& program, 
   return error;
 }
 
-// Finds the first operator whose result is not finite: runs the block once more, which is possible because a forward
-// pass writes only its own results, and checks the result of every node. The ranges of inputs are determined before the
-// operator runs, since it may overwrite them. Weights are skipped, since kernels may keep them in another form.
+// Finds the first operator whose result is not finite: runs the row block again, which is possible because a forward
+// pass writes only its own results, and checks every node's result. The ranges of inputs are determined before the
+// operator runs, since it may overwrite them. Weights are skipped, since kernels may store them in another form.
 Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
   const int64_t first_row = block.index * program_.norm_rows;
   const int64_t last_row = first_row + program_.norm_rows - 1;

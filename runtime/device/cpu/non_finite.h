@@ -1,5 +1,5 @@
 // Writes the advice in errors about values that are not finite (XG0810). A lower learning rate or clipping helps only
-// if updates of weights caused the values.
+// if the values were caused by updates of weights.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace xrun::runtime {
 
-// If no update can have changed a weight before step `step`, counted from 0, returns the reason; else an empty text.
+// Returns the reason why no update can have changed a weight before step `step`, counted from 0; empty: one can have.
 std::string no_update_yet(const TrainSpec& train, int64_t step);
 
-// The advice for a value that updates may have caused.
+// Returns the advice for a value that updates may have caused.
 std::string advice_about_rate(const TrainSpec& train);
 
-// The advice for a result of operator `node` in step `step`.
-//   own_range  the operator has no weights, and its inputs are finite numbers of ordinary size; so its function itself
-//              has no finite value for some of them
+// Returns the advice for a result of operator `node` in step `step`.
+//   own_range  the operator has no weights, and its inputs are finite numbers of ordinary size, so its function itself
+//              is not finite for some of them
 std::string advice_about_operator(const TrainSpec& train, int64_t step, const Node& node, bool own_range);
 
-// Makes the error for gradients that are not finite in step `step`. It names the first such gradient in the order of
-// the backward pass.
+// Makes the error for gradients that are not finite in step `step`. The error contains the first such gradient in the
+// order of the backward pass.
 //   sums  the sums of squares of the gradients, which were computed for clipping
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
                          int64_t step);
-// The advice for the loss of a head, and for a gradient.
+// Return the advice for the loss of a head, and for a gradient.
 std::string advice_about_loss(const TrainSpec& train, int64_t step);
 std::string advice_about_gradient(const TrainSpec& train, int64_t step);
 

@@ -1,8 +1,8 @@
-// How devices are placed: each device first gets a preferred node, at its place in the sequence of all workers, so that
-// consecutive devices are near each other. Then the devices take processors, the largest ones first, since these have
-// the fewest nodes where they fit: a device takes all its processors from the first node with enough free ones, in the
-// order preferred node, nodes of the same package, other nodes. Devices that fit in no node come last, and take what is
-// left in the same order.
+// Each device first gets a preferred node according to its place in the sequence of all workers, so that consecutive
+// devices are near each other. Then the devices take processors, the largest devices first, since these fit in the
+// fewest nodes. A device takes all its processors from the first node with enough free processors, in this order:
+// preferred node, nodes of the same package, other nodes. Devices that fit in no node come last, and take the remaining
+// processors in the same order.
 #include "runtime/device/cpu/placement.h"
 
 #include <algorithm>
@@ -68,12 +68,12 @@ CpuTopology read_any(const char* synthetic) {
   return read;
 }
 
-// The processors of a node that are not assigned.
+// The processors of a node that are not assigned to a device yet.
 struct FreeCpus {
   int node = 0;
   int package = 0;
   int all = 0;
-  std::vector<int> cpus;  // taken from the end
+  std::vector<int> cpus;  // free processors, which are taken from the end
 
   int count() const { return static_cast<int>(cpus.size()); }
 };
@@ -96,8 +96,8 @@ std::vector<FreeCpus> free_cpus(const CpuTopology& topology, bool hyperthreads) 
   return nodes;
 }
 
-// The node for a device if all workers are spread evenly over the processors of all nodes. `at`: the middle of the
-// device's workers among all workers, from 0 to 1.
+// Returns the node of a device if all workers are spread evenly over the processors of all nodes. `at`: the middle of
+// the device's workers among all workers, from 0 to 1.
 size_t node_at(const std::vector<FreeCpus>& nodes, int all, double at) {
   double end = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -109,7 +109,7 @@ size_t node_at(const std::vector<FreeCpus>& nodes, int all, double at) {
   return nodes.size() - 1;
 }
 
-// The nodes in the order in which a device takes processors from them.
+// Returns the nodes in the order in which a device takes processors from them.
 std::vector<FreeCpus*> by_preference(std::vector<FreeCpus>& nodes, size_t preferred) {
   std::vector<FreeCpus*> order;
   for (FreeCpus& node : nodes) {

@@ -25,14 +25,14 @@ struct CpuTopology {
   std::vector<int> nodes() const;  // nodes with cores, ascending
 };
 
-// The topology of this machine, with the cores in the affinity mask of the process. Without cores if hwloc fails.
+// Returns the topology of this machine, with the cores in the process's affinity mask; without cores if hwloc fails.
 CpuTopology read_cpu_topology();
-// The topology of an hwloc description such as "package:2 numa:1 core:32 pu:2"; without cores if it is invalid.
+// Returns the topology that an hwloc description such as "package:2 numa:1 core:32 pu:2" defines; invalid: no cores.
 CpuTopology synthetic_cpu_topology(const std::string& description);
 
 // The processors and nodes that a device is bound to. Both lists ascend.
 struct DeviceCpus {
-  std::vector<int> cpus;   // one for each worker; empty: the device is not bound
+  std::vector<int> cpus;   // one processor for each worker; empty: the device is not bound
   std::vector<int> nodes;  // the NUMA nodes of these processors
 };
 
@@ -43,17 +43,17 @@ struct DeviceCpus {
 //   - A device gets processors of a single node if it fits there; otherwise it also takes processors of other nodes,
 //     first of those in the same package.
 //   - If there are enough cores, each core has one worker; otherwise each hyperthread has one.
-// Binds no device if that would only limit the system's choice: on a machine with one node, and with more workers than
-// processors.
+// Binds no device if binding would only limit the choice of the system: on a machine with one node, and with more
+// workers than processors.
 std::vector<DeviceCpus> place_devices(const CpuTopology& topology, std::span<const int> workers);
 
-// Describes the placement, such as "cpu 0..3 on node 0, cpu 4 on nodes 0 and 1", or says why no device is bound. Empty
-// on a machine with one node.
+// Describes the placement, such as "cpu 0..3 on node 0, cpu 4 on nodes 0 and 1", or the reason why no device is bound.
+// Empty on a machine with one node.
 std::string describe_placement(const CpuTopology& topology, std::span<const DeviceCpus> devices);
 
-// Asks the system to allocate the pages of a range of memory from these nodes. With several nodes, pages come from them
-// in turn; a single node is only preferred, while it has free pages. Does nothing without nodes or permission.
-// REQUIRES: no page of the range has been accessed.
+// Asks the system to allocate the pages of a range of memory from these nodes. With several nodes, pages alternate
+// between them; a single node is preferred while it has free pages. Does nothing without nodes or permission. REQUIRES:
+// no page of the range has been accessed.
 void prefer_nodes(void* address, Bytes bytes, std::span<const int> nodes);
 
 // The processors that the calling thread may run on; empty if the system does not report them.

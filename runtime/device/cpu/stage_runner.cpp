@@ -39,9 +39,9 @@ constexpr Bytes kZeroedPiece = 256 * kKiB;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Chooses the number of parts into which each of `groups` calls is divided, so that all workers end at nearly the same
-// time. The parts of a call share its `units`, and there are at most `most` of them. A larger number of parts is chosen
-// only if it saves a tenth of the time, since each part has a cost.
+// Chooses the number of parts into which each of `groups` kernel calls is divided, so that all workers end at nearly
+// the same time. The parts of a call share its `units`, and there are at most `most` parts. A larger number of parts is
+// chosen only if it saves a tenth of the time, since each part has a cost.
 int64_t even_parts(int64_t groups, int64_t workers, int64_t units, int64_t most) {
   int64_t best = 1;
   int64_t longest = ceil_div(groups, workers) * units;  // in units of one worker
@@ -92,7 +92,7 @@ StageRunner::StageRunner(const Module& module, const planner::Program& program, 
 }
 
 // The largest number of parts that saves time. A part must take longer than distributing the parts of a node and
-// waiting for them, which takes about 10 us; a core is assumed to compute 40 Gflop/s and to stream 10 GB/s.
+// waiting for them, which takes about 10 us; a core is assumed to compute 40 Gflop/s and to transfer 10 GB/s.
 int64_t StageRunner::worthwhile_parts(const Node& node, const ops::Kernel& kernel) const {
   constexpr double kLeastFlops = 4e5;
   constexpr double kFlopsPerByte = 4;
@@ -192,7 +192,7 @@ void StageRunner::run_whole(const BoundPass& pass, const StepContext& step, ops:
   workers.for_each(static_cast<int64_t>(pass.runs.size()), body);
 }
 
-// Runs a pass with calls that are divided into parts: takes as many blocks at a time as there are slices for their
+// Runs a pass in which some calls are divided into parts: takes as many blocks at a time as there are slices for their
 // values, and runs them node by node. Consecutive nodes that are not divided run without waiting in between.
 void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
   const int64_t end = pass.first_block + pass.blocks;
@@ -215,8 +215,8 @@ void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops:
   }
 }
 
-// Runs one node in parts, or several nodes whole. In a node that accumulates, a part takes the blocks of a partial in
-// order.
+// Runs one node in parts, or several nodes without parts. If a node adds to gradient partials, a part handles the
+// blocks of a partial in ascending order.
 void StageRunner::run_nodes(const BoundPass& pass, std::span<const BoundNode> nodes, BlockRange blocks,
                             const StepContext& step, ops::Workers& workers) {
   const BoundNode& head = nodes.front();

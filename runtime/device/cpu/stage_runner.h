@@ -1,6 +1,6 @@
 // Runs the forward and backward passes of stages: the nodes of a stage on the row blocks of a micro-batch. Each worker
-// takes whole row blocks. If a device has more workers than blocks, kernel calls are divided into parts, which all
-// workers share.
+// runs whole row blocks. If a device has more workers than blocks, kernel calls are divided into parts, which are
+// distributed over all workers.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@
 
 namespace xrun::runtime {
 
-// An operand of a kernel call: the address for the first row block, and how it advances from block to block
+// An operand of a kernel call: its address for the first row block, and how the address advances from block to block
 // (planner/program/operand.h).
 struct BoundOperand {
   OperandAddress begin;
-  planner::By by = planner::By::kNothing;  // the index with which it advances
-  Bytes step = 0;                          // bytes by which it advances when that index grows by 1
+  planner::By by = planner::By::kNothing;  // the block index with which the address advances
+  Bytes step = 0;                          // bytes added to the address when that index grows by 1
 };
 
-// The address of an operand for one row block. `moved`: the indices of the block, counted from its first address;
-// index: By.
+// Returns the address of an operand for one row block. `moved`: how far the indices of the block have advanced since
+// the first block; index: By.
 inline std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
   return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
 }
 
-// One call of a kernel, with its operands: inputs, then outputs, from `first_operand`.
+// A kernel call with its operands, first inputs and then outputs, which begin at `first_operand`.
 struct BoundNode {
   NodeId node;
   const ops::Kernel* kernel = nullptr;
@@ -54,12 +54,12 @@ struct BoundPass {
   std::vector<ValueId> watched_values;       // ids of `watched`
   std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass must zero, since it is the first to use them
   BoundOperand scratch;                      // scratch of the kernels
-  std::vector<BlockRange> runs;              // what a worker takes at a time: a block, or backward a partial's blocks
-  int64_t first_block = 0;                   // index in the global batch
+  std::vector<BlockRange> runs;              // blocks that a worker takes at a time: one, or backward a partial's
+  int64_t first_block = 0;                   // index of the first row block in the global batch
   int64_t blocks = 0;
   int device = 0;
   bool forward = true;
-  bool is_cut = false;  // whether calls of some node are divided into parts
+  bool is_cut = false;  // whether the calls of a node are divided into parts
 };
 
 class StageRunner {
@@ -72,8 +72,8 @@ class StageRunner {
   // Runs a pass. The workers take the blocks of a forward pass one by one. In a backward pass a worker takes all blocks
   // of a gradient partial, in ascending order. If there are fewer such units than workers, the nodes are run one after
   // the other, divided into parts (docs/internals/determinism.md, "Parts of a row block"). Checks that all values that
-  // leave a forward pass are finite. Errors: those of kernels; kNonFinite, which names the first operator whose result
-  // is not finite and the rows of the batch.
+  // leave a forward pass are finite. Errors: those of kernels; kNonFinite, with the first operator whose result is not
+  // finite and the rows of the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:
@@ -83,8 +83,8 @@ class StageRunner {
     Status status;
   };
   // A row block of a pass, and the part of its calls that a worker runs. `moved`: see `address`. Values between the
-  // nodes of the block are in the slice moved[By::kWorker], which may belong to another worker; scratch belongs to the
-  // worker itself.
+  // nodes of the block are in the slice moved[By::kWorker], which may be the slice of another worker; scratch always
+  // belongs to this worker.
   struct Block {
     int64_t index = 0;  // index of the row block in the batch
     int worker = 0;
@@ -108,7 +108,7 @@ class StageRunner {
   void bind_runs(BoundPass& pass) const;
   Status& status_of(int device, int worker) { return state_[static_cast<size_t>(device * workers_ + worker)].status; }
   bool all_ok(int device);
-  bool is_finite(const TensorType& type, const void* data) const;  // for one row block
+  bool is_finite(const TensorType& type, const void* data) const;  // whether the values of one row block are finite
 
   const Graph& graph_;
   const TrainSpec& train_;
@@ -116,7 +116,7 @@ class StageRunner {
   const Binder& binder_;
   const KernelSet& kernels_;
   int workers_;
-  std::vector<bool> watched_;  // index: value
+  std::vector<bool> watched_;  // index: value; whether it must be finite
   std::vector<Worker> state_;  // index: device · workers + worker
 };
 

@@ -24,7 +24,7 @@ bool TaskStreams::push(DeviceStream stream, Task task) {
   const std::lock_guard lock(mutex_);
   Stream& one = streams_[static_cast<size_t>(stream)];
   one.queue.push(task);
-  // Needs no runner if the stream has one, which will look at the queue again, or if all runners are active.
+  // No runner is needed if the stream has one, which will check the queue again, or if all runners are active.
   if (one.running || runners_ == most_runners_) {
     return false;
   }

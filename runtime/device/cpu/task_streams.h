@@ -16,9 +16,9 @@ class TaskStreams {
  public:
   explicit TaskStreams(int most_runners) : most_runners_(most_runners) {}
 
-  // Adds a task. If it returns true, the caller must start a runner.
+  // Adds a task. Returns true if the caller must start a runner.
   bool push(DeviceStream stream, Task task);
-  // Returns the next task for a runner that has finished `last`. If it returns nullopt, the runner ends, and must not
+  // Returns the next task for a runner that has finished the task `last`. After nullopt the runner ends, and must not
   // access this object again, since the object may be destroyed then.
   struct Taken {
     DeviceStream stream = DeviceStream::kCompute;
@@ -47,7 +47,7 @@ class TaskStreams {
   };
 
   const int most_runners_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards all members below
   std::array<Stream, kDeviceStreams> streams_;
   int runners_ = 0;
 };

@@ -18,7 +18,7 @@ using planner::Operand;
 using planner::Role;
 
 // The number of elements that a worker takes at a time: their weights, gradients and two states fit into the
-// second-level cache. It is a multiple of kNormChunk. The sums for norms of tensors are made per chunk, so another
+// second-level cache. It is a multiple of kNormChunk. Sums for the norms of tensors are computed per chunk, so another
 // value would change their bits.
 constexpr int64_t kChunk = 16 * kNormChunk;
 
@@ -72,7 +72,7 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   return update;
 }
 
-// Binds an operand. In the list of operands, those of a weight follow the gradient of that weight.
+// Binds an operand. In the list of operands, the operands of a weight follow the weight's gradient.
 void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) const {
   const Graph& graph = module_.graph;
   switch (operand.role) {
@@ -127,7 +127,7 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
 
 std::vector<BoundSum> UpdateRunner::bind_sums(const Instruction& instruction) const {
   std::vector<BoundSum> sums;
-  std::vector<int> places;  // replicas or readers of the terms of the last sum, ascending
+  std::vector<int> places;  // replicas or reading nodes that the terms of the last sum come from, ascending
   for (const Operand& operand : instruction.operands) {
     const bool own = operand.role == Role::kSum;
     if (own) {
@@ -187,8 +187,8 @@ void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers)
   });
 }
 
-// Computes the norms of tensors. The replicas of a stage have equal weights and gradients, so each computes the norms
-// from its own copy.
+// Computes the norms of tensors. The replicas of a stage have equal weights and gradients, so each replica computes the
+// norms from its own copy.
 void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, double grad_scale,
                               ops::Workers& workers) const {
   const auto norms = static_cast<size_t>(ops::norms_of(form_));

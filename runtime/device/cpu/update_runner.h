@@ -16,24 +16,24 @@
 
 namespace xrun::runtime {
 
-// A trained tensor outside of heads, on one replica.
+// A trained tensor of one replica that does not belong to a head.
 struct BoundWeight {
   ParamId param;
   int64_t count = 0;
   float* weight = nullptr;
   ops::UpdateStates states{};
-  std::vector<float*> partials;  // partials of this replica
+  std::vector<float*> partials;  // gradient partials of this replica
   TensorUpdate rule;
   double* norms = nullptr;  // partial sums of squares of its gradient, for clipping
   // For an optimizer that uses norms of tensors: sums of squares [chunks, norms], and the norms in this step.
   std::vector<double> squares;
   std::vector<double> tensor_norms;
-  // For a compressed gradient: the pairs of all senders. The pairs of the next sender begin `stride` pairs later.
+  // For a compressed gradient: the selected pairs of all senders. The pairs of the next sender begin `stride` later.
   const GradientPair* pairs = nullptr;
   int64_t stride = 0;
 };
 
-// A weight in the prepared form of a kernel, and the plain weight that it is made from.
+// A weight in the form that a kernel wants, and the plain weight from which it is computed.
 struct BoundPrepare {
   const ops::Kernel* kernel = nullptr;
   int input = 0;
@@ -48,19 +48,19 @@ struct BoundFold {
   std::vector<ops::TensorView> outputs;
 };
 
-// The slice of a gradient that a replica sums. `terms` has the slice of each replica in order, including its own.
+// The slice of a gradient that a replica sums. `terms` has this slice of each replica in order, including its own.
 struct BoundSum {
   std::vector<float*> terms;
   float* own = nullptr;
   int64_t count = 0;
 };
 
-// A kUpdate, kFoldPartials or kNorm instruction of one device, with its addresses.
+// A kUpdate, kFoldPartials or kNorm instruction of one device, with the addresses of its operands.
 struct BoundUpdate {
   std::vector<BoundWeight> weights;
   std::vector<BoundPrepare> prepares;
   std::vector<BoundFold> folds;
-  std::byte* scratch = nullptr;  // a slice for each worker, for preparing
+  std::byte* scratch = nullptr;  // working memory for preparing weights, a slice for each worker
   Bytes slice = 0;
 };
 
@@ -73,17 +73,17 @@ class UpdateRunner {
   BoundUpdate bind(const planner::Instruction& instruction) const;
   std::vector<BoundSum> bind_sums(const planner::Instruction& instruction) const;
 
-  // Runs a kSumReplicas, which sums slices of gradients over the replicas, or a kSumTied, which sums the gradients of a
-  // weight over the nodes that read it. The results are stored in this replica's own memory.
+  // Runs a kSumReplicas, which sums slices of gradients over the replicas, or a kSumTied, which sums a weight's
+  // gradients over the nodes that read the weight. The results are stored in this replica's own memory.
   void sum(const std::vector<BoundSum>& sums, ops::Workers& workers) const;
 
-  // Folds the partials of each weight into its first partial.
+  // Sums the partials of each gradient into its first partial.
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;
-  // Stores partial sums of squares of the folded gradients, for the norm.
+  // Stores partial sums of squares of the summed gradients, for the norm.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
-  // Updates and prepares weights, and folds running statistics. A gradient is read from the first partial, into which
-  // the partials were folded; a compressed gradient is summed from its pairs. Gradients are multiplied by `grad_scale`.
-  // The norms of tensors are stored in `update`.
+  // Updates and prepares weights, and combines running statistics. A gradient is read from its first partial, into
+  // which the partials were summed; a compressed gradient is summed from its pairs. Gradients are multiplied by
+  // `grad_scale`. The norms of tensors are stored in `update`.
   Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared weights from the current weights.
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;

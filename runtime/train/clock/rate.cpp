@@ -24,7 +24,7 @@ CurvePiece::Kind kind_of(const std::string& kind) {
 
 std::string_view units_text(const TrainSpec& train) { return train.growth ? "batches of the first size" : "steps"; }
 
-// The length of a unit in epochs.
+// Returns the length of a time unit, in epochs.
 double epoch_of(const TrainSpec& train, int64_t samples) {
   return static_cast<double>(train.unit()) / static_cast<double>(samples);
 }
@@ -60,8 +60,8 @@ Curve make_curve(const TrainSpec& train, int64_t samples) {
 
 namespace {
 
-// Checks that a step begins at or after each time of `at`, and that the times rise. `begin`: start of the curve, in
-// units.
+// Checks that a step begins at or after each time in the curve's list `at`, and that the times ascend. `begin`: start
+// of the curve, in units.
 Status check_times(const TrainSpec& train, const CurveSpec& curve, double begin, int64_t samples) {
   const StepSizes sizes(train, samples);
   const auto last = static_cast<double>(sizes.begin_of(sizes.steps() - 1));
@@ -132,7 +132,7 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
     }
     given += spec.span ? spec.span->steps(samples, train.unit()) : 0;
   }
-  // A span in epochs may end within the last step.
+  // If spans are in epochs, the curve may end within the last step.
   const double gap = static_cast<double>(units_of_run(train, samples)) - given;
   if (train.lr.empty() || std::abs(gap) < 1) {
     return check_all_times(train, samples);

@@ -18,19 +18,19 @@ class RunClock {
   const StepSizes& sizes() const { return sizes_; }
   int64_t samples_after(int64_t steps) const { return sizes_.begin_of(steps) * unit_; }
   double epochs_after(int64_t steps) const;
-  // Epochs of the whole run: a whole number if an epoch ends within the last step, else rounded up.
+  // The number of epochs in the run: a whole number if an epoch ends within the last step, else rounded up.
   double epochs() const;
-  // The learning rate of step `step`, from 0.
+  // The learning rate of step `step`, counted from 0.
   double rate(int64_t step) const { return curve_.at(sizes_.begin_of(step)); }
 
   // Whether an event with the period `every` is due when `done` steps are done. It is due at the first step at or after
-  // each multiple of the period. A period in steps counts steps whatever their size.
+  // each multiple of the period. A period in steps counts steps, whatever the size of each step.
   bool is_due(const TrainSpan& every, int64_t done) const;
-  // Whether the span between two numbers of done steps is at least `span`.
+  // Whether at least `span` lies between `from` and `to`, two numbers of steps done.
   bool lies_between(const TrainSpan& span, int64_t from, int64_t to) const;
 
  private:
-  double progress(const TrainSpan& span, int64_t done) const;  // in multiples of `span`
+  double progress(const TrainSpan& span, int64_t done) const;  // done steps as a multiple of `span`
 
   int64_t samples_;
   int64_t unit_;

@@ -57,7 +57,7 @@ Status BestReader::read_head(int64_t count, BestClasses& to) {
       const double p = std::exp(scale * logit - softmax.max) * softmax.inverse_sum;
       to.classes.push_back(classes_[static_cast<size_t>(i)]);
       to.logits.push_back(logit);
-      to.probabilities.push_back(static_cast<float>(p > 1 ? 1 : p));  // rounded sums; a NaN stays one
+      to.probabilities.push_back(static_cast<float>(p > 1 ? 1 : p));  // rounding may make p exceed 1; a NaN stays NaN
     }
   }
   return {};
@@ -67,7 +67,7 @@ Status BestReader::read_dense(int64_t count, BestClasses& to) {
   const TensorType& type = session_.module().graph.value(*from_.logits).type;
   const Bytes row_bytes = type.bytes(1, session_.program().norm_rows);
   XRUN_TRY(session_.read_rows(*from_.logits, dense_));
-  // A NaN, which compares with nothing, comes last.
+  // A NaN compares false with every number, so it is treated as the smallest value.
   const auto key = [&](int32_t c) {
     const float z = logits_[static_cast<size_t>(c)];
     return z == z ? z : -std::numeric_limits<float>::infinity();

@@ -10,17 +10,17 @@
 
 namespace xrun::runtime {
 
-// The output that ranks the classes of a row, and the number of classes to read.
+// The output of a program that ranks the classes of a row, and the number of classes to read.
 struct ClassScores {
   std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; nullopt: a sharded head
   size_t head = 0;                // index in Program::heads, for a sharded head
-  int64_t k = 1;                  // classes per row, at most C; ignored for a head, whose plan fixes the number
+  int64_t k = 1;                  // number of classes per row, at most C; a head uses the number in its plan instead
   double scale = 1;               // scale of the loss on dense logits; a head uses the scale of its own loss
 };
 
-// The k best classes of each row, best first, [rows, k]; ties go to the lower class. Logits are those of the model,
-// before any margin; a cosine head gives cosines. Probabilities are softmax(scale · logits) over all C classes, not
-// over the k that are kept.
+// The k best classes of each row, best first, [rows, k]; if logits are equal, the lower class comes first. Logits are
+// those of the model, without margins; a cosine head returns cosines. Probabilities are softmax(scale · logits) over
+// all C classes, not over the k that are kept.
 struct BestClasses {
   int64_t k = 0;
   std::vector<int32_t> classes;
@@ -52,7 +52,7 @@ class BestReader {
 };
 
 // Returns the best classes of samples [first, first + rows): one result for each entry of `from`. Broken samples are
-// added to `broken`, and the results of their rows are meaningless; if `broken` is null, a broken sample is an error
+// added to `broken`, and the results in their rows are meaningless; if `broken` is null, a broken sample is an error
 // (XG0412).
 Result<std::vector<BestClasses>> predict_classes(Session& session, RowSource& source,
                                                  const std::vector<ClassScores>& from, int64_t first, int64_t rows,

@@ -19,8 +19,8 @@ void tell(EventSink* events, Work work, const RowSource& source, int64_t done, i
   }
 }
 
-// Cancels reading when it is destroyed, so that nothing is written into the ring after run_rows returns, even after an
-// error.
+// Cancels reading when it is destroyed, so that after run_rows has returned, possibly with an error, nothing is written
+// into the ring.
 class Reading {
  public:
   explicit Reading(RowSource& source) : source_(source) {}
@@ -48,7 +48,7 @@ void zero_rows(const Session& session, const BatchView& batch, int64_t first) {
   }
 }
 
-// Adds the broken rows of the batch that was read last; `done` rows were read before it.
+// Adds the broken rows of the batch that was read last to `to`; `done` rows were read before that batch.
 Status add_broken(const RowSource& source, int64_t done, std::vector<BrokenRow>* to) {
   for (const BrokenRow& row : source.broken_rows()) {
     if (to == nullptr) {
@@ -88,7 +88,7 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
     const int64_t count = std::min(batch, rows - done);
     XRUN_TRY(finish_rows(source, session.peers(), done > 0 ? look_for(stop) : Status()));
     zero_rows(session, position_of(ring, done / batch), count);
-    const bool ahead = ring.size() > 1;  // a single position is in use until its batch has been computed
+    const bool ahead = ring.size() > 1;  // with a single slot, reading waits until the slot's batch has been computed
     if (ahead) {
       begin(done + batch);
     }
@@ -119,7 +119,7 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 
 namespace {
 
-// Handles one source: adds its means, its counts and its broken samples to the evaluation.
+// Evaluates one source: adds its means, its counts and its broken samples to the evaluation.
 Status evaluate_source(Session& session, RowSource& source, const std::vector<Measure>& measures, EventSink* events,
                        const std::atomic<bool>* stop, const RowsSeen& seen, Evaluation& evaluation) {
   const int64_t samples = source.samples();
@@ -200,7 +200,7 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
 
 namespace {
 
-// Reorders rows of a tensor [C, H, W] from channels-last into the order of the dimensions.
+// Converts rows of a tensor [C, H, W] from channels-last to the order of the dimensions.
 void to_written_order(const TensorType& type, std::vector<float>& rows) {
   const auto channels = static_cast<size_t>(type.dims[1]);
   const auto row = static_cast<size_t>(type.row_elements());

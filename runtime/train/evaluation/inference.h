@@ -22,27 +22,27 @@ struct Evaluation {
   std::vector<std::pair<std::string, std::vector<BrokenRow>>> broken;
 };
 
-// A value to measure on a source. `eval` of the train spec lists them; without `eval`, the `metrics` are measured on
-// every source, and the key of a measure is then the name of the source, or "source.metric" if there are several
-// metrics.
+// A metric or loss to measure on a source. They are listed in `eval` of the train spec; without `eval`, the `metrics`
+// are measured on every source, and the key of a measure is then the name of the source, or "source.metric" if there
+// are several metrics.
 struct Measure {
   std::string key;
   std::string source;
   ValueId value;
-  int64_t neighbours = 0;  // MetricSpec::neighbours
+  int64_t neighbours = 0;  // value of MetricSpec::neighbours
 };
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
 
 // Runs samples [first, first + rows) batch by batch, and calls body(done, count) after each batch: the first `count`
 // rows of the session's results then belong to samples first + done, first + done + 1, ... While the session computes
-// one batch, the next one is read into the next position of the ring. The last batch is filled up with zero rows.
-// `stop` is checked before each batch but the first. Errors: those of reading, of steps and of the body, in the order
-// of the batches; kInterrupted after `stop` is set.
+// one batch, the next batch is read into the next slot of the ring. The last batch is filled up with zero rows. `stop`
+// is checked before each batch but the first. Errors: those of reading, of steps and of the body, in the order of the
+// batches; kInterrupted after `stop` is set.
 using BatchBody = std::function<Status(int64_t done, int64_t count)>;
 Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body,
                 const std::atomic<bool>* stop = nullptr);
 
-// The functions below that take `events` report their progress to it before each batch and at the end.
+// Functions below with an argument `events` report their progress to it before each batch and at the end.
 
 // Runs all rows of the sources and returns the results of their measures. Broken samples, and the zero rows that fill
 // the last step, are not counted. `stop` is checked before each batch. `seen` is called after each batch, while the
@@ -53,7 +53,7 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
                             const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {});
 
 // Runs samples [first, first + rows) and calls body(done, count) like run_rows. This function and the next two add
-// broken samples to `broken`, and the results of their rows are meaningless; if `broken` is null, a broken sample is an
+// broken samples to `broken`, and the results in their rows are meaningless; if `broken` is null, a broken sample is an
 // error (XG0412).
 Status predict_rows(Session& session, RowSource& source, int64_t first, int64_t rows, EventSink* events,
                     std::vector<BrokenRow>* broken, const BatchBody& body);
@@ -62,7 +62,7 @@ Status predict_rows(Session& session, RowSource& source, int64_t first, int64_t 
 // a row has row_elements · (size of the value's dtype) bytes.
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
                std::span<std::byte> out, EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
-// Like `predict`, but as f32 [rows, row elements], in the order of the dimensions whatever the layout.
+// Like `predict`, but returns f32 [rows, row elements], in the order of the dimensions whatever the layout in memory.
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
                                           int64_t rows, EventSink* events = nullptr,
                                           std::vector<BrokenRow>* broken = nullptr);

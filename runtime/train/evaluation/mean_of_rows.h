@@ -9,9 +9,9 @@ namespace xrun::runtime {
 
 class MeanOfRows {
  public:
-  // Adds the value of each row, weighted with the row's number of labels: the value of a row is already the mean over
-  // its labels. `labels`: that number for each row (BatchSource::labelled); empty: each row counts once. REQUIRES:
-  // `labels` is empty or has one entry for each row.
+  // Adds the value of each row, weighted with the row's number of labels, since the value of a row is already the mean
+  // over its labels. `labels`: the number of labels of each row (BatchSource::labelled); empty: each row counts once.
+  // REQUIRES: `labels` is empty or has one entry for each row.
   void add(std::span<const float> rows, std::span<const int32_t> labels = {}) {
     for (size_t row = 0; row < rows.size(); ++row) {
       const int64_t count = labels.empty() ? 1 : labels[row];

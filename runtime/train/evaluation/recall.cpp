@@ -21,7 +21,7 @@ Result<double> Recall::measure(int threads, StopFlag stop) const {
     return 0.0;
   }
   XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
-  // The first entry of a list is the sample itself.
+  // One more neighbour, since the first entry of each list is the sample itself.
   const KnnShape shape{.classes = samples, .dim = dim_, .neighbours = neighbours_ + 1, .workers = threads};
   const ops::KnnGraph graph(shape, isa);
   XRUN_ASSIGN(const HostMemory scratch, HostMemory::map(graph.scratch_bytes()));

@@ -10,7 +10,7 @@
 
 namespace xrun::runtime {
 
-// Stores the features and the label of each sample: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
+// Stores the features and the label of each sample: rows · (dim + 1) numbers of 4 bytes. Threads: one makes all calls.
 class Recall {
  public:
   // `dim`: dimensions of the features; `neighbours`: k.

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The threads of this process; with several ranks, those of one of its devices.
+// The number of threads of this process; with several ranks, the number of one of its devices.
 int threads_of(Session& session) {
   const std::vector<int>& threads = session.program().threads;
   return session.communicator() != nullptr ? threads[0] : std::accumulate(threads.begin(), threads.end(), 0);
@@ -29,7 +29,7 @@ SourceMeasures::SourceMeasures(Session& session, const RowSource& source, const 
   }
 }
 
-// The number of labels of each row: 0 for broken rows, and 1 for all others if `label` is not a partial label.
+// Returns the number of labels of each row: 0 for broken rows, else 1 if `label` is not a partial label.
 std::vector<int32_t> SourceMeasures::labels_of(const std::string& label, int64_t count) const {
   const auto labels = source_.labelled(label);
   std::vector<int32_t> counted(static_cast<size_t>(count), 1);
@@ -58,7 +58,7 @@ Status SourceMeasures::add(int64_t count) {
         one.recall.add(rows_.data() + static_cast<int64_t>(row) * width);
       }
     }
-    one.mean.add(std::vector<float>(labels.size()), labels);  // counts the labels
+    one.mean.add(std::vector<float>(labels.size()), labels);  // weights each row by its number of labels
   }
   return {};
 }

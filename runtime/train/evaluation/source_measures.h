@@ -13,10 +13,10 @@ namespace xrun::runtime {
 
 class SourceMeasures {
  public:
-  // Takes the measures of `all` that belong to `source`. The session and the source outlive the object.
+  // Selects those of the measures `all` that belong to `source`. The session and the source outlive the object.
   SourceMeasures(Session& session, const RowSource& source, const std::vector<Measure>& all);
 
-  // Adds the first `count` rows of the batch that the session has computed, except broken ones and those without a
+  // Adds the first `count` rows of the batch that the session has just computed, except broken rows and rows without a
   // label. Errors: those of reading.
   Status add(int64_t count);
   // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
@@ -26,9 +26,9 @@ class SourceMeasures {
  private:
   struct One {
     Measure measure;
-    std::string label;  // the partial label that it compares with; empty: not a partial label
+    std::string label;  // partial label that the measure compares with; empty: it is not a partial label
     MeanOfRows mean;
-    Recall recall;  // for recall_at only
+    Recall recall;  // used only for recall_at
   };
 
   std::vector<int32_t> labels_of(const std::string& label, int64_t count) const;

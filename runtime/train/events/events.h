@@ -14,14 +14,14 @@ using Event = std::variant<WorkEvent, StartEvent, PlanEvent, ResumeEvent, NoteEv
 
 // Receives the events of a run. Threads: an InterruptEvent comes from any thread, once, before the call with the
 // EndEvent has returned; a warning about late ranks (XG0844) also comes from another thread. All other calls come from
-// the trainer's thread, in the order of events.
+// the trainer's thread, in the order of the events.
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  // The event and the data that it refers to are valid until the call returns; a sink copies what it keeps.
+  // The event and the data that it refers to are valid until the call returns; a sink copies the data that it keeps.
   virtual void on(const Event& event) = 0;
-  // Called before each step. If it returns true, the step is timed, its loss and metrics are read, and a StepEvent
-  // follows. `due` is true every log.every steps and for the last step of the run.
+  // Called before each step. If it returns true, the step is timed, its loss and metrics are read, and it is reported
+  // by a StepEvent. `due` is true every log.every steps and for the last step of the run.
   virtual bool wants_step(bool /*due*/) { return false; }
 };
 

@@ -35,8 +35,8 @@ void LineMeans::count_time() {
   }
 }
 
-// Weights steps by their size in units: the weight of a step of one unit is exactly 1, so the mean over one such step
-// equals its value bit for bit.
+// Weights steps by their size in units: a step of one unit has the weight 1, so the mean over a single such step equals
+// the value of the step bit for bit.
 void LineMeans::add(double loss, const NamedValues& metrics, int64_t samples, Seconds step, Seconds data_wait) {
   const double weight = static_cast<double>(samples) / static_cast<double>(unit_);
   ++steps_;

@@ -14,16 +14,16 @@ namespace xrun::runtime {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// Describes the steps since the last line, or for the first line the steps since this start of the run.
+// Describes the steps since the last progress line, or for the first line all steps since this start of the run.
 struct LineReport {
   double loss = 0;                // mean over the samples, or over the steps with `reduce = sum`
-  NamedValues metrics;            // means over the samples
+  NamedValues metrics;            // means of the metrics over the samples
   double samples_per_second = 0;  // in real time, without evaluations and saves
   Seconds step = 0;               // mean duration of the steps, from the wait for data until the results are read
   Seconds data_wait = 0;          // mean of the waits for data, which `step` includes
-  Seconds evaluation = 0;         // the time of evaluations
+  Seconds evaluation = 0;         // time that evaluations took
   Seconds saves = 0;              // how long the run waited between steps for saves
-  // Since the first step of this start, without evaluations and saves.
+  // Since the first step of this start of the run, without evaluations and saves.
   int64_t run_samples = 0;
   Seconds run_seconds = 0;
 };
@@ -33,19 +33,19 @@ class LineMeans {
  public:
   enum class Activity : uint8_t { kSteps, kEvaluation, kSave };
 
-  //   unit  the samples of the smallest step (TrainSpec::unit)
-  //   sums  the losses of steps are sums over their samples
+  //   unit  number of samples in the smallest step (TrainSpec::unit)
+  //   sums  whether the losses of steps are sums over their samples
   LineMeans(int64_t unit, bool sums, const Clock& clock = system_clock()) : unit_(unit), sums_(sums), clock_(clock) {}
 
   // Call when the first step begins: time and work before it are not counted.
   void begin();
-  // Counts time as that of `activity` from now on. Returns the previous activity.
+  // From now on counts time as time of `activity`. Returns the previous activity.
   Activity turn_to(Activity activity);
-  // Adds a step that is done.
+  // Adds a step that has ended.
   void add(double loss, const NamedValues& metrics, int64_t samples, Seconds step, Seconds data_wait);
-  // The report of the steps since the line began. REQUIRES: there is such a step.
+  // Returns the report of the steps since the last progress line. REQUIRES: at least one step was added since then.
   LineReport report();
-  // Ends the line at the step that was added last; the next line begins.
+  // Begins the next progress line; its steps are those after the step that was added last.
   void end_line();
 
  private:
@@ -55,15 +55,15 @@ class LineMeans {
   bool sums_;
   const Clock& clock_;
   Activity activity_ = Activity::kSteps;
-  Seconds counted_ = 0;  // all time before this point has been counted
-  Seconds seconds_ = 0;  // duration of the line's steps, with all time between them
+  Seconds counted_ = 0;  // all time before this point in time has been counted
+  Seconds seconds_ = 0;  // duration of the steps of this line, with all time between them
   double weight_ = 0;    // total weight of the losses
   int64_t steps_ = 0;
   int64_t samples_ = 0;
-  LineReport sums_of_;  // sums in place of means
+  LineReport sums_of_;  // report of this line, with sums in place of means
 };
 
-// Counts time as that of `activity` while it lives.
+// Counts time as time of `activity` while the object exists.
 class CountedAs {
  public:
   CountedAs(LineMeans& line, LineMeans::Activity activity) : line_(line), before_(line.turn_to(activity)) {}

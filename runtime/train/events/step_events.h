@@ -19,27 +19,27 @@ namespace xrun::runtime {
 struct ActiveReport {
   std::string head;
   int64_t classes = 0;  // the number of active classes
-  double near = 0;      // the share of the active classes that come from lists of nearest classes
+  double near = 0;      // share of the active classes that come from lists of nearest classes
   double common = 0;    // the share of the active classes that were also active in the previous step
   // The sum of the softmax over the active classes, with all classes in its denominator, averaged over the rows; NaN
   // if the step did not measure it.
   double mass = std::numeric_limits<double>::quiet_NaN();
 };
 
-// The measured numbers of one step, and of the steps since the last line, reported by StepEvent.
+// Measurements of one step, and of the steps since the last progress line; reported by StepEvent.
 struct StepReport {
-  int64_t step = 0;  // steps done: the first step reports 1
+  int64_t step = 0;  // number of steps done: 1 after the first step
   double epoch = 0;
-  double loss = 0;  // mean over the rows, or sum with `reduce = sum`; added in f64 and in row order
+  double loss = 0;  // mean over the rows, or sum with `reduce = sum`; added in f64 in row order
   double lr = 0;
   double grad_norm = 0;                                 // 0 if the run does not clip by norm
-  std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
+  std::vector<std::pair<std::string, double>> metrics;  // mean of each metric over the rows
   std::vector<ActiveReport> active;                     // one entry for each head with active classes
-  LineReport line;                                      // the steps since the last line, including this one
+  LineReport line;                                      // the steps since the last progress line, including this one
   int64_t batch = 0;
   bool batch_grows = false;
   Seconds seconds = 0;         // duration of the whole step, including the wait for data
-  Seconds predicted_step = 0;  // prediction for steps with this batch size; 0: unknown
+  Seconds predicted_step = 0;  // predicted duration of steps with this batch size; 0: unknown
   Seconds compute = 0;         // this and the next two are maxima over the devices: see DeviceTimes
   Seconds exposed_comm = 0;
   Seconds bubble = 0;
@@ -49,43 +49,43 @@ struct StepReport {
   Bytes resident = 0;  // memory of the process in RAM; 0 if the system does not report it
 };
 
-// Reports a step that a sink wants (EventSink::wants_step), after the step.
+// Reports a step for which a sink has asked (EventSink::wants_step), after the step.
 struct StepEvent {
   const StepReport& report;  // valid until the call returns
-  bool due = false;          // the `due` of EventSink::wants_step
+  bool due = false;          // the argument `due` of EventSink::wants_step
 };
 
-// The time of a step, divided by device and kind of instruction: means over `steps` steps from `first_step` on.
+// The time of steps, by device and kind of instruction: means over `steps` steps, which begin with `first_step`.
 struct ProfileEvent {
-  int64_t first_step = 0;  // counted from 1
+  int64_t first_step = 0;  // number of the first step, counted from 1
   int64_t steps = 0;
-  Seconds step = 0;  // for each device: the sum of `data_wait`, `outside` and the rows of that device
+  Seconds step = 0;  // duration of a step: for each device the sum of `data_wait`, `outside` and its rows
   Seconds data_wait = 0;
-  Seconds outside = 0;  // time before the first instruction and after the last one
+  Seconds outside = 0;  // time of a step before its first instruction and after its last one
   Seconds predicted_step = 0;
   std::vector<ProfileRow> rows;
 };
 
 // The kinds of work that may take long.
 enum class Work : uint8_t {
-  kNone,      // the previous work has ended
-  kOpen,      // a source of data
-  kPrepare,   // kernels, memory or weights: the subject says which
-  kLoad,      // a checkpoint
-  kSave,      // a checkpoint
-  kCopy,      // a second copy of a checkpoint, at the end of a run
+  kNone,      // no work: the previous work has ended
+  kOpen,      // opening a source of data
+  kPrepare,   // preparing kernels, memory or weights, according to the subject
+  kLoad,      // loading a checkpoint
+  kSave,      // saving a checkpoint
+  kCopy,      // making a second copy of a checkpoint, at the end of a run
   kData,      // waiting for the batch of a step
   kStep,      // a step of training
-  kEvaluate,  // samples of a source
+  kEvaluate,  // evaluating samples of a source
   kPredict,
 };
 
-// Reported before each piece of work, and again after each of its parts, so that printers can explain a pause. kData is
-// reported only if the batch of a step is not ready and the step has to wait.
+// Reported before each piece of work, and again after each of its parts, so that printers can show why a run pauses.
+// kData is reported only if the batch of a step is not ready and the step has to wait.
 struct WorkEvent {
   Work work = Work::kNone;
   std::string_view subject;  // valid until the call returns
-  int64_t done = 0;          // steps of the run, or samples
+  int64_t done = 0;          // steps of the run, or samples, that are done
   int64_t total = 0;         // 0: the work has no parts
 };
 

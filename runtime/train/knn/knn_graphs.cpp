@@ -1,6 +1,6 @@
-// A build has these steps, of which the second runs in the background:
-//   1. Before the step begin_of(k), each rank copies its class rows to its snapshot, and begins to send them to all.
-//   2. The build waits for the rows of all ranks, and makes the lists of neighbours from the snapshot, in a buffer of
+// The build of a graph has these steps, of which the second runs in the background:
+//   1. Before the step begin_of(k), each rank copies its class rows to its snapshot, and begins to send them to all
+//   ranks.
 //      its own, so that steps can go on with the older lists. For an approximate graph it also measures the recall.
 //   3. Before the step use_of(k), the ranks wait until all of them have ended the build. Then each rank copies the new
 //      lists over the lists in use.
@@ -29,10 +29,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using planner::Purpose;
 
-// The time from the start of a build to the first use of its lists, as a share of the rebuild period.
+// The time from the start of a build to the first step that uses its lists, as a share of the rebuild period.
 constexpr double kDelay = 0.1;
 constexpr double kSlack = 1e-12;  // relative rounding error of a period in epochs, converted to units of samples
-constexpr double kMost = 0x1p50;  // largest time; builds that would be later never begin
+constexpr double kMost = 0x1p50;  // largest time; builds that would begin later are never made
 
 }  // namespace
 
@@ -57,7 +57,7 @@ int64_t GraphSchedule::use_of(int64_t build) const {
   if (build == 0) {
     return 0;
   }
-  // Even if a step is longer than the delay, the lists of a build are used before the next build begins.
+  // Even if a step takes longer than the delay, the lists of a build are used before the next build begins.
   return std::max(begin_of(build), std::min(step_at(time_of(build) + delay_), begin_of(build + 1) - 1));
 }
 
@@ -109,15 +109,15 @@ std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int6
                                          head, 100 * (1 - recall), std::min(2 * probes, kMostProbes))};
 }
 
-// The state of one head's builds.
+// The state of the builds for one head.
 struct ClassGraphs::Graph {
-  // Ends the build's waits for other ranks, and then the build.
+  // Makes the build stop waiting for other ranks, then waits for its end.
   ~Graph() {
     if (ranks != nullptr) {
       ranks->cancel();
     }
   }
-  size_t index = 0;  // in Program::heads
+  size_t index = 0;  // index in Program::heads
   const planner::HeadPlan* head = nullptr;
   const StateTensor* weight = nullptr;
   const StateTensor* lists = nullptr;
@@ -126,15 +126,15 @@ struct ClassGraphs::Graph {
   float* snapshot_rows = nullptr;
   int32_t* next_lists = nullptr;
   std::byte* scratch = nullptr;
-  int64_t next = 0;  // the next build
+  int64_t next = 0;  // number of the next build
   Seconds seconds = 0;
-  Seconds waited = 0;  // for this build, before its lists are used
+  Seconds waited = 0;  // time that steps have waited for this build
   double recall = 1;
-  Status status;  // result of the build
+  Status status;  // outcome of the build
   std::unique_ptr<GraphRanks> ranks;
-  std::unique_ptr<BackgroundWork> work;  // last member, because it reads the others
+  std::unique_ptr<BackgroundWork> work;  // last member, because its threads use the others
 
-  // Runs on the threads of the build. Errors: those of other ranks.
+  // Builds the lists, on the threads of the build. Errors: those of other ranks.
   Status build_lists(const KnnCellsShape& cells, ops::Isa isa, ops::Workers& workers);
 };
 
@@ -287,7 +287,7 @@ void ClassGraphs::move_to(Session& session) {
   }
 }
 
-// Waits until all ranks have ended the build, and returns the time that took.
+// Waits until all ranks have ended the build, and returns the duration of the wait.
 Result<Seconds> ClassGraphs::wait_for(Graph& graph) {
   const auto begin = Clock::now();
   events_.on(WorkEvent{.work = Work::kPrepare, .subject = "the graph of nearest classes"});
@@ -321,7 +321,7 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
   return {};
 }
 
-// Reports each warning only once.
+// Reports the warnings about a build, each warning only once in a run.
 void ClassGraphs::warn(const Graph& graph, const std::string& head, Seconds waited) {
   if (const auto slow = slow_build(head, graph.head->exact_graph, graph.seconds, waited); slow && !told_slow_) {
     told_slow_ = true;

@@ -1,5 +1,5 @@
 // Builds the graphs of nearest classes in the background while steps run. A graph is built from a snapshot of the class
-// weights after one step, and used from a later step on. The model alone determines both steps, and a step waits for a
+// weights after one step, and used from a later step on. Both steps depend only on the model, and a step waits for a
 // graph that is not ready, so every run of a model selects the same classes, however long a build takes. With several
 // ranks, each rank takes a snapshot of its own rows and builds a share of the lists of neighbours; then all ranks
 // exchange their rows and lists (runtime/train/knn/knn_ranks.h).
@@ -20,22 +20,22 @@
 
 namespace xrun::runtime {
 
-// Computes the steps at which builds begin and at which their lists are first used. Build k takes the weights after k
-// rebuild periods. Build 0 takes the initial weights, and exists only if they come from a checkpoint of another run.
+// Computes the steps at which builds begin and from which their lists are used. Build k copies the weights after k
+// rebuild periods. Build 0 copies the initial weights, and exists only if these come from a checkpoint of another run.
 class GraphSchedule {
  public:
   // `samples`: samples in an epoch.
   GraphSchedule(const TrainSpec& train, int64_t samples);
 
   int64_t first() const { return at_start_ ? 0 : 1; }
-  // The number of steps done when a build takes its weights, and when its lists are first used.
+  // The number of steps done when a build copies the weights, and when its lists are first used.
   int64_t begin_of(int64_t build) const;
   int64_t use_of(int64_t build) const;
-  // The first build whose lists are not used before `done` steps are done.
+  // The first build whose lists come into use after `done` steps or later.
   int64_t next(int64_t done) const;
 
  private:
-  // The time of a build in units of samples, or in steps if `rebuild` is in steps.
+  // The time of the start of a build, in units of samples, or in steps if `rebuild` is in steps.
   int64_t time_of(int64_t build) const;
   int64_t step_at(int64_t time) const { return in_steps_ ? time : sizes_.step_at(time); }
 
@@ -49,16 +49,16 @@ class GraphSchedule {
 // Checks that the run is long enough to use a graph. Errors: kContent XG0214. `samples`: samples in an epoch.
 Status check_graphs(const TrainSpec& train, int64_t samples);
 
-// Returns the warning XG0819 if a step waited for most of the duration of a build. The warning proposes a longer period
-// and, for an exact graph, an approximate one.
+// Returns the warning XG0819 if a step waited for most of the duration of a build. The message proposes a longer
+// rebuild period and, for an exact graph, an approximate one.
 //   build   duration of the build
-//   waited  the part of that time in which a step waited
+//   waited  the part of that time during which a step waited
 std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited);
 
-// Returns the warning XG0820 if an approximate graph, built with `probes` cells, misses over a tenth of the neighbours.
+// Returns the warning XG0820 if an approximate graph, built with `probes` cells, lacks over a tenth of the neighbours.
 std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int64_t probes);
 
-// Runs the builds of all heads with lists of neighbours. Threads: the trainer's, between steps.
+// Runs the builds for all heads with lists of nearest classes. Threads: the trainer's, between steps.
 class ClassGraphs {
  public:
   // All arguments outlive the object. `stop`: see TrainRequest.
@@ -68,19 +68,19 @@ class ClassGraphs {
   // Continues after `done` steps. REQUIRES: the state was loaded or initialised. Errors: kContent XG0818, the graph for
   // the next steps is missing from the checkpoint or damaged; kWorld XG0803.
   Status begin(int64_t done);
-  // Whether `before_step` will change lists or snapshots that belong to a checkpoint.
+  // Whether `before_step` will change lists or snapshots that checkpoints contain.
   bool change_before(int64_t done) const;
   // Call before each step, when `done` steps are done. Starts the builds that begin now, and waits for the builds whose
   // lists the next step uses. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the system
   // cannot start a thread; kWorld, the error of another rank.
   Status before_step(int64_t done);
-  // Waits for builds under way. Errors: those of before_step.
+  // Waits for the builds under way. Errors: those of before_step.
   Status wait_for_builds();
   // Switches to `session`, in which later steps run, and which has taken over the memory of the previous session.
   // REQUIRES: no build is under way.
   void move_to(Session& session);
-  // Waits until the snapshots that a checkpoint would contain have the rows of all ranks. Errors: kWorld, of another
-  // rank.
+  // Waits until the snapshots that a checkpoint would contain have the rows of all ranks. Errors: kWorld, the error of
+  // another rank.
   Status before_save();
 
  private:

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The broadcast channels of a head.
+// The channels for broadcasts that belong to a head.
 enum : int { kRows, kShares, kWords, kChannels };
 constexpr std::byte kLeft{1};
 

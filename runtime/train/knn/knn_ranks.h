@@ -36,17 +36,17 @@ class GraphRanks final : public ops::KnnShares {
   // Makes wait_for_rows and `gather` return with kInterrupted.
   void cancel();
 
-  // The ranks agree as follows before they use the lists of a build. Each rank calls `listen`, waits until its own
+  // Before the ranks use the lists of a build, they agree as follows. Each rank calls `listen`, waits until its own
   // build has ended or `others_leave` returns true, and then calls `agree`. All ranks get the same outcome: the error
   // of any rank, and whether any rank stops.
   void listen();
-  // Whether another rank has stopped waiting because it failed, stops or is gone.
+  // Whether another rank no longer waits for the build, because it failed, stops or is gone.
   bool others_leave() const { return words_ != nullptr && words_->left; }
   Outcome agree(Outcome mine);
 
  private:
-  // One byte from each rank for one wait: whether that rank has stopped waiting. Broadcasts under way share the
-  // ownership.
+  // One byte from each rank for one wait: whether that rank no longer waits. Broadcasts under way also own the
+  // object.
   struct Words {
     std::vector<std::byte> said;
     std::atomic<bool> left = false;
@@ -59,7 +59,7 @@ class GraphRanks final : public ops::KnnShares {
   int first_channel_;
   std::unique_ptr<AllGather> rows_;    // null: one rank
   std::unique_ptr<AllGather> shares_;  // null: one rank
-  std::shared_ptr<Words> words_;       // for the last wait; null: one rank
+  std::shared_ptr<Words> words_;       // for the current wait; null: one rank
 };
 
 }  // namespace xrun::runtime

@@ -21,11 +21,11 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// The memory that one batch is written to.
+// The memory to which a batch is written.
 struct BatchView {
-  // The start of the memory of each input; index: that of Graph::inputs. The rows of the batch follow one another there
-  // (pictures channels-last, graph/types/tensor_type.h). Null for an input that data does not fill: the gradient of a
-  // head, or an input that the program does not read.
+  // The start of the memory of each input; index: that of Graph::inputs. The rows of the batch are stored there one
+  // after the other (pictures channels-last, graph/types/tensor_type.h). Null for an input that is not filled from
+  // data: the gradient of a head, or an input that the program does not read.
   std::vector<std::byte*> inputs;
   // The rows of each input that this process reads (runtime/train/session/rows_read.h); other rows are not filled.
   // Empty: all rows.
@@ -37,29 +37,29 @@ struct BatchView {
   }
 };
 
-// A sample whose content is broken. An evaluation or prediction leaves it out; a training batch replaces it by another
-// sample.
+// A sample whose content is broken. An evaluation or prediction leaves it out; in a training batch another sample
+// replaces it.
 struct BrokenRow {
-  int64_t row = 0;      // counted from the first row that was asked for
-  std::string sample;   // "pictures/a/2.png"
-  std::string message;  // names the sample, the source and the fault
-  int attempt = 0;      // training batches: the number of samples tried in this row before this one
+  int64_t row = 0;      // number of the row, counted from the first row that was asked for
+  std::string sample;   // name of the sample: "pictures/a/2.png"
+  std::string message;  // fault, with the names of sample and source
+  int attempt = 0;      // in training batches: the number of samples tried before in this row
 };
 
 // Consecutive steps of the same size, and their place in the sequence of all samples of the run: row r of step s has
 // the sample at position begin + (s - first) · rows + r.
 struct StepRows {
-  int64_t first = 0;  // the first of these steps
-  int64_t rows = 0;   // rows in each step
+  int64_t first = 0;  // number of the first of these steps
+  int64_t rows = 0;   // number of rows in each step
   int64_t begin = 0;  // position of the first row of the first step
 };
 
-// Fills training batches before they are used. The plan has a ring of slots in the host arena, and each slot holds a
-// batch. Batch `step` is a pure function of (data, seed, step): docs/internals/determinism.md, "Order of samples".
+// Fills training batches before they are used. The plan has a ring of slots in the host arena; each slot has the memory
+// of a batch. Batch `step` is a pure function of (data, seed, step): docs/internals/determinism.md, "Order of samples".
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Samples in an epoch.
+  // The number of samples in an epoch.
   virtual int64_t samples() const = 0;
 
   // Begins to fill the batches of first_step, first_step + 1, ... in the background: batch `step` is written to
@@ -71,20 +71,20 @@ class BatchSource {
   virtual bool ready(int64_t step) = 0;
   // Returns when the batch of `step` is complete. REQUIRES: calls with ascending steps. Errors: those of reading.
   virtual Status wait(int64_t step) = 0;
-  // Says that the batch of `step` is no longer needed, so its slot may be filled again.
+  // Call when the batch of `step` is no longer needed, so its slot may be filled again.
   virtual void release(int64_t step) = 0;
   virtual void stop() = 0;
-  // For an input that is a partial label (graph/layouts/partial_labels.h), the number of labels that each row has: 0 or
-  // 1, or the number of positions with a label if a row has several positions. The result describes the batch of the
-  // last `wait` and is valid until the next one. It is empty for an input that is not a partial label.
+  // For an input that is a partial label (graph/layouts/partial_labels.h), returns the number of labels that each row
+  // has: 0 or 1, or the number of positions with a label if a row has several positions. The result describes the batch
+  // of the last `wait` and is valid until the next `wait`. It is empty for an input that is not a partial label.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }
 
-  // The next two functions give all ranks the same samples. A rank finds broken samples only among the rows that it
-  // reads, so the ranks exchange what they have found (runtime/train/session/broken_samples.h). Both REQUIRE that the
-  // batch of `step` has been waited for and not released. Returns the broken samples of the batch that this process has
-  // found since the last call.
+  // The next two functions give all ranks the same samples. A rank finds broken samples only in the rows that it reads,
+  // so the ranks send each other those that they have found (runtime/train/session/broken_samples.h). Both REQUIRE that
+  // the batch of `step` has been waited for and not released. take_broken returns the broken samples in the batch that
+  // this process has found since the last call.
   virtual std::vector<BrokenRow> take_broken(int64_t) { return {}; }
   // Replaces the samples of these rows, which other ranks found broken, and fills the rows again. Errors: those of
   // `wait`.
@@ -96,12 +96,12 @@ class BatchSource {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  virtual std::string_view name() const = 0;  // the name of the source in `data`
+  virtual std::string_view name() const = 0;  // name of the source in `data`
   virtual int64_t samples() const = 0;
-  // "pictures/a/2.png"; empty if samples have no names.
+  // The name of a sample, such as "pictures/a/2.png"; empty if samples have no names.
   virtual std::string sample_name(int64_t) const { return {}; }
-  // The class that the source gives the sample for an input of the graph; nullopt if it gives the input no classes.
-  // Errors: those of reading.
+  // The class of a sample according to the source, for an input of the graph; nullopt if the source has no classes for
+  // the input. Errors: those of reading.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
   // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... in the background. REQUIRES: no
@@ -109,13 +109,13 @@ class RowSource {
   virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
   // Returns when the batch that was begun is complete. Errors: those of reading.
   virtual Status finish() = 0;
-  // Like BatchSource::labelled, for the batch of the last `finish`. A broken row that this process has found has 0
-  // labels. Valid until the next `finish`.
+  // Like BatchSource::labelled, for the batch of the last `finish`. A broken row that this process has found counts as
+  // having 0 labels. Valid until the next `finish`.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
-  // The broken rows of the batch of the last `finish`, in ascending order; their memory holds zeros. Valid until the
+  // The broken rows in the batch of the last `finish`, in ascending order; they are filled with zeros. Valid until the
   // next `finish`.
   virtual std::span<const BrokenRow> broken_rows() const { return {}; }
-  // Adds rows of that batch that other ranks found broken to `broken_rows`, and fills them with zeros.
+  // Adds rows of the last batch that other ranks have found broken to `broken_rows`, and fills them with zeros.
   // REQUIRES: no other batch is in progress. Errors: XG0408.
   virtual Status add_broken(std::span<const BrokenRow>) { return {}; }
   // Abandons the batch that was begun, if there is one; after the call nothing is written into its memory.

@@ -83,7 +83,7 @@ class BoundSession final : public Session {
   const Module& module() const override { return module_; }
 
  private:
-  // Whether the first bytes of a buffer can be read: it belongs to this rank, or is shared.
+  // Whether this rank can read the start of a buffer: the buffer is on this rank, or other ranks share it.
   bool has(const planner::Buffer& buffer) const {
     return buffer.device == planner::kHost || memory_.has(buffer.device) ||
            (shared_ != nullptr && shared_->find(buffer.id) != nullptr);
@@ -99,21 +99,21 @@ class BoundSession final : public Session {
   std::vector<BatchView> ring_;
   bool measured_ = false;
   bool measures_mass_ = false;
-  std::unique_ptr<ops::IdleSteps> idle_;  // null: no rows catch up
+  std::unique_ptr<ops::IdleSteps> idle_;  // null: no class rows catch up
   std::function<double(int64_t)> rate_;
   std::function<double(int64_t)> density_of_;
-  double density_ = 0;               // density of the last step; 0 before the first
-  std::vector<Exchange> exchanges_;  // for compressed gradients
+  double density_ = 0;               // density of the last step; 0 before the first step
+  std::vector<Exchange> exchanges_;  // exchanges whose sizes depend on the density
   DeviceRange own_devices_;
   TimeTable times_;
-  std::unique_ptr<ArenaCheck> check_;  // null: not requested
+  std::unique_ptr<ArenaCheck> check_;  // null: the memory is not checked
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Communicator> communicator_;  // null: the sequential executor
+  std::unique_ptr<Communicator> communicator_;  // null with the sequential executor
   std::unique_ptr<Executor> executor_;
   int rank_ = 0;
   Peers* peers_ = nullptr;                 // null: one process
   std::unique_ptr<SharedResults> shared_;  // null: one process
-  bool stops_ = false;                     // the answer of `stops()` for the last step
+  bool stops_ = false;                     // the result of `stops` for the last step
   ChangeGuard* guard_ = nullptr;
 };
 

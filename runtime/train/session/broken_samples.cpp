@@ -10,8 +10,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Converts rows to a text for other ranks. The length of each string precedes it, since file names may contain any
-// byte.
+// Converts broken rows to text for other ranks. The length of each string precedes the string, since file names may
+// contain any byte.
 std::string to_text(std::span<const BrokenRow> rows) {
   std::string text;
   for (const BrokenRow& row : rows) {
@@ -37,8 +37,8 @@ std::vector<BrokenRow> rows_of(const std::string& text) {
   return rows;
 }
 
-// Sends the broken rows of this rank to all ranks, and returns those that the other ranks have found. Collective. `any`
-// is set to whether any rank has found broken rows.
+// Sends the broken rows of this rank to all ranks, and returns those that the other ranks have found. Collective.
+// `any`: whether some rank has found broken rows.
 Result<std::vector<BrokenRow>> exchange(Peers& peers, Result<std::vector<BrokenRow>> mine, bool& any) {
   XRUN_ASSIGN(const auto texts,
               peers.gather(mine.ok() ? Result<std::string>(to_text(*mine)) : Result<std::string>(mine.error())));
@@ -62,7 +62,7 @@ Status wait_for_batch(BatchSource& batches, int64_t step, Peers* peers) {
   if (peers == nullptr) {
     return ready;
   }
-  // Repeats until no rank finds a broken sample: a replacement may be broken as well, and another rank may read it.
+  // Repeats until no rank finds a broken sample: a replacement may also be broken, and another rank may read it.
   for (bool any = true; any;) {
     XRUN_ASSIGN(const auto others,
                 exchange(*peers, ready.ok() ? Result(batches.take_broken(step)) : std::move(ready).error(), any));

@@ -7,11 +7,11 @@
 
 namespace xrun::runtime {
 
-// Waits until all ranks have read the batch of `step`, with the same samples in it. Collective; `peers` is null if one
-// process has all rows. Errors: that of any rank.
+// Waits until all ranks have read the batch of `step`, with equal samples in each row. Collective; `peers` is null if
+// one process has all rows. Errors: the error of any rank.
 Status wait_for_batch(BatchSource& batches, int64_t step, Peers* peers);
 
-// Finishes the batch of an evaluation or prediction that was begun on all ranks: afterwards broken_rows of `source` has
+// Finishes the batch of an evaluation or prediction that all ranks have begun: afterwards broken_rows of `source` has
 // the broken rows that any rank has found. Collective, like wait_for_batch. `mine`: if it is an error of this rank, the
 // call returns that error on all ranks.
 Status finish_rows(RowSource& source, Peers* peers, Status mine);

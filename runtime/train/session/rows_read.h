@@ -12,8 +12,8 @@
 
 namespace xrun::runtime {
 
-// Returns a range of rows for each input; index: that of Graph::inputs. A range goes from the first to the last row
-// that instructions read on the devices whose arenas are in `memory`; it is {0, 0} for an input that they do not read.
+// Returns a range of rows for each input; index: that of Graph::inputs. A range extends from the first to the last row
+// that instructions on devices with arenas in `memory` read; it is {0, 0} for an input that they do not read.
 std::vector<RowRange> rows_read(const Graph& graph, const planner::Program& program, const BoundMemory& memory);
 
 }  // namespace xrun::runtime

@@ -60,7 +60,7 @@ Status BoundSession::take_over(Session& before) {
   for (const StateTensor& tensor : before.state().tensors()) {
     state_.keep(*state_.find(tensor.name), tensor.kept);
   }
-  // Zeroes the selections of heads: the former program laid out their contents for steps of another size.
+  // Zeroes the selections of heads, since their layout in the former program was for steps of another size.
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.purpose == Purpose::kHeadSelection && memory_.has(buffer.device)) {
       memory_.arena(buffer.device).fill(buffer.offset, buffer.bytes, std::byte{0});
@@ -118,7 +118,7 @@ Status BoundSession::step(int64_t step, double rate, int slot, const std::atomic
                         .inputs = ring_[static_cast<size_t>(slot)].inputs});
   Outcome outcome{.status = executor_->step()};
   if (idle_ != nullptr) {
-    idle_->advance(step + 1, rate_);  // rows that are read from now on catch up to the next step
+    idle_->advance(step + 1, rate_);  // class rows that are read from now on catch up to the next step
   }
   outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
   if (communicator_ != nullptr) {
@@ -131,7 +131,7 @@ Status BoundSession::step(int64_t step, double rate, int slot, const std::atomic
   return std::move(outcome.status);
 }
 
-// Applies the density of a step. It changes only a few times in a run, so most calls do nothing.
+// Applies the density of a step. The density changes only a few times in a run, so most calls do nothing.
 void BoundSession::set_density_of(int64_t step) {
   const CompressSpec& compress = module_.train.compress;
   if (!program_.training || !compress.is_on()) {

@@ -1,4 +1,4 @@
-// The results of a step, which are read from arenas, or from the copies that the ranks share.
+// Reads the results of a step from the arenas, or from the copies that other ranks have shared.
 // Tests: tests/runtime/train/trainer_test.cpp, tests/runtime/runs/determinism_test.cpp
 #include <algorithm>
 

@@ -35,7 +35,7 @@ Bytes SharedResults::shared_bytes(const Buffer& buffer, bool mass) const {
   }
 }
 
-// Each rank sends one text: the bytes of its shared buffers, in the order of Program::buffers, which all ranks know.
+// Each rank sends one text: the bytes of its shared buffers, in the order of Program::buffers, which is known to all.
 Status SharedResults::exchange(bool mass) {
   std::string mine;
   for (const Buffer& buffer : program_.buffers) {

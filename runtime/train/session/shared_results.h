@@ -26,21 +26,21 @@ class SharedResults {
   // Sends the results of this rank to all ranks and receives theirs. Collective: all ranks call it after a step.
   // `mass`: the step measured the softmax share of the active classes, which is then also shared.
   Status exchange(bool mass);
-  // The shared bytes at the start of a buffer of another rank, from the last exchange; null if it is not shared.
+  // Returns the shared start of a buffer that is on another rank, from the last exchange; null if it is not shared.
   const std::vector<std::byte>* find(planner::BufferId buffer) const;
 
  private:
-  // The number of bytes of a buffer that are shared; 0: not shared.
+  // The number of bytes at the start of a buffer that are shared; 0: the buffer is not shared.
   Bytes shared_bytes(const planner::Buffer& buffer, bool mass) const;
 
   const planner::Program& program_;
   const BoundMemory& memory_;
   Peers& peers_;
   std::vector<ValueId> values_;
-  std::map<int32_t, std::vector<std::byte>> others_;  // key: index of the buffer
+  std::map<int32_t, std::vector<std::byte>> others_;  // key: index of the buffer; value: its shared bytes
 };
 
-// Makes the digest of all weights from the ranges of each rank. Collective: all ranks call it.
+// Computes the digest of all weights from the ranges of each rank. Collective: all ranks call it.
 Result<std::string> gather_digest(Peers& peers, const std::vector<RangeDigest>& mine);
 
 }  // namespace xrun::runtime

@@ -71,7 +71,7 @@ ClassTable renamed(ClassTable table, const std::vector<MovedClass>& moved) {
     }
   }
   for (std::string& name : table.names) {
-    // A chain of renamings has no cycle (lang/lower/lower_classes.cpp).
+    // The loop ends, since renamings cannot form a cycle (lang/lower/lower_classes.cpp).
     for (auto at = now.find(name); at != now.end(); at = now.find(name)) {
       name = at->second;
     }

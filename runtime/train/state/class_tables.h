@@ -14,9 +14,9 @@ namespace xrun::runtime {
 
 // The classes of one input of the graph.
 struct ClassTable {
-  std::string input;               // "label"; empty: the label of the first head (checkpoints of formats 1 to 4)
-  bool named = false;              // false: the classes are numbers, which are their own names
-  std::vector<std::string> names;  // valid UTF-8, class 0 first
+  std::string input;               // empty: the label of the first head (checkpoints of formats 1 to 4)
+  bool named = false;              // whether classes have names; if not, their numbers are their names
+  std::vector<std::string> names;  // names of the classes, valid UTF-8, class 0 first
 
   bool operator==(const ClassTable&) const = default;
 };
@@ -26,20 +26,20 @@ struct ClassTable {
 using ClassTables = std::vector<ClassTable>;
 
 const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: not found
-// Finds the table of an input of `own` in `tables`, where the input may have had another name: if exactly one input of
-// `own` has no table there, and exactly one table has no input in `own`, they belong together. Null: not found.
+// Returns the table of an input of `own`, which may have another name in `tables`: if exactly one input of `own` has no
+// table, and exactly one table has no input in `own`, they belong together. Null: not found.
 const ClassTable* table_for(const ClassTables& tables, const ClassTables& own, std::string_view input);
-// The names of the classes; empty if they are numbers or unknown.
+// Returns the names of the classes of an input; empty if they are numbers or unknown.
 const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input);
 
-// Positions of the names of `from` in `to`; -1 for a name that `to` lacks.
+// Returns the position in `to` of each name of `from`; -1 for a name that `to` does not contain.
 std::vector<int64_t> positions_of(const std::vector<std::string>& from, const std::vector<std::string>& to);
 
-// The tables of a checkpoint, adapted to this graph, which includes its loss: a table without an input becomes that of
-// the label of the first head, or of the first loss.
+// Adapts the tables of a checkpoint to this graph, which includes its loss: a table without an input becomes the table
+// of the label of the first head, or of the first loss.
 ClassTables of_graph(ClassTables tables, const Graph& graph);
 
-// Applies the renamings of `moved` to the classes of `table`. The new name of one renaming may be the old name of
+// Applies the renamings of `moved` to the classes of `table`. The new name in one renaming may be the old name in
 // another one; both are then applied.
 ClassTable renamed(ClassTable table, const std::vector<MovedClass>& moved);
 

@@ -8,10 +8,10 @@
 namespace xrun::runtime {
 namespace {
 
-// Draws values beyond two deviations again; each attempt has a stream of its own.
+// Draws values that exceed two standard deviations again; each attempt has its own random stream.
 void draw_again(uint64_t seed, const std::string& name, uint64_t first, std::span<float> values) {
   constexpr float kMost = 2;
-  constexpr uint64_t kAttempts = 64;  // 1 of 22 is drawn again, so no value stays out of range
+  constexpr uint64_t kAttempts = 64;  // 1 of 22 values is drawn again, so in effect no value stays out of range
   for (size_t i = 0; i < values.size(); ++i) {
     for (uint64_t attempt = 1; std::fabs(values[i]) > kMost && attempt <= kAttempts; ++attempt) {
       values[i] = RandomStream(seed, stable_hash(name), attempt).normal(first + i);

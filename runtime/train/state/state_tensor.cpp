@@ -22,10 +22,10 @@ DType dtype_of(RowFormat format) {
   return format == RowFormat::kF32 ? DType::kF32 : format == RowFormat::kBf16 ? DType::kBF16 : DType::kF8E4M3;
 }
 
-// The states that the optimizer keeps for a weight, in the order of Buffer::state.
+// The states that the optimizer has for a weight, in the order of Buffer::state.
 struct OptimizerStates {
   std::vector<std::string> names;
-  std::vector<double> firsts;  // initial values
+  std::vector<double> firsts;  // initial value of each state
 };
 
 OptimizerStates optimizer_states(const Module& module) {
@@ -34,7 +34,7 @@ OptimizerStates optimizer_states(const Module& module) {
   return states;
 }
 
-// Turns the description of a head's weight into that of per-row values that are not optimizer states.
+// Changes the description of a head's weight to that of another per-row tensor of the head that is no optimizer state.
 void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, StateTensor& one) {
   switch (buffer.purpose) {
     case Purpose::kHeadScale:
@@ -60,7 +60,7 @@ void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, 
   }
 }
 
-// Describes the tensor whose rows are in a buffer, without its pieces. Nullopt if each step computes the buffer anew.
+// Describes the tensor whose rows are in a buffer, without its pieces. Nullopt if every step computes the buffer anew.
 std::optional<StateTensor> tensor_of(const Module& module, const planner::Program& program, const Buffer& buffer,
                                      const OptimizerStates& states) {
   const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
@@ -118,7 +118,7 @@ void add_piece(const planner::Program& program, const Buffer& buffer, StateTenso
   }
 }
 
-// Sorts the pieces. If there are several ranks, the pieces of one may have gaps.
+// Sorts the pieces by row. If there are several ranks, the pieces of one rank may have gaps.
 void order_pieces(const planner::Program& program, StateTensor& tensor) {
   std::ranges::sort(tensor.pieces, {}, &TensorPiece::row_begin);
   int64_t at = 0;
@@ -183,7 +183,7 @@ std::vector<StateTensor> state_tensors(const Module& module, const planner::Prog
   const OptimizerStates states = optimizer_states(module);
   const auto is_here = [&](int device) { return device == planner::kHost || memory.has(device); };
   std::map<std::string, StateTensor> by_name;
-  std::map<std::string, int> first_device;  // the first device that has a tensor
+  std::map<std::string, int> first_device;  // key: name of a tensor; value: the first device that has it
   for (const Buffer& buffer : program.buffers) {
     const auto one = tensor_of(module, program, buffer, states);
     if (!one) {

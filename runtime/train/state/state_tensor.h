@@ -11,9 +11,9 @@
 
 namespace xrun::runtime {
 
-// Rows [row_begin, row_end) of a tensor, and the buffers that hold them: one copy for each replica. A tensor of a head
-// has a piece for each shard. Other tensors are one piece, except the residuals of compressed gradients (kResidual),
-// which have a row for each sender; a sender is a replica or a node (CompressSpec::per_node).
+// Rows [row_begin, row_end) of a tensor, and the buffers that contain them: one copy for each replica. A tensor of a
+// head has a piece for each shard. Other tensors are one piece, except the residuals of compressed gradients
+// (kResidual), which have a row for each sender; a sender is a replica or a node (CompressSpec::per_node).
 struct TensorPiece {
   int64_t row_begin = 0;
   int64_t row_end = 0;
@@ -27,12 +27,12 @@ struct StateTensor {
   TensorType type;  // the layout in memory, without a batch dimension; f32 except class weights and their states
   bool trained = true;
   double first_value = 0;  // for an optimizer state: its initial value
-  // For a graph of nearest classes: whether the run needs it to continue; only then checkpoints contain it.
+  // For a graph of nearest classes: whether the run needs it to continue; if not, checkpoints do not contain it.
   bool kept = true;
   // Whether this process is the first of the ranks that have the tensor; only the first one saves it. A row of a head
   // is on one rank only.
   bool first = true;
-  std::string head;  // name of the sharded head that owns it; empty for the trunk
+  std::string head;  // name of the sharded head that the tensor belongs to; empty: it belongs to no head
   ParamId param;
   std::vector<TensorPiece> pieces;  // in row order; without gaps if the process has all devices
 
@@ -53,13 +53,13 @@ StateTensor scales_of(const StateTensor& weight);
 // without the learning rates of its run.
 StateTensor shifts_of(const StateTensor& weight);
 
-// The tensors of `program` in name order, with the pieces that lie in `memory`: all pieces if there is one rank.
+// The tensors of `program` in the order of their names, with the pieces in `memory`: all pieces if there is one rank.
 std::vector<StateTensor> state_tensors(const Module& module, const planner::Program& program,
                                        const BoundMemory& memory);
 
-// The head that owns a parameter; null for parameters of the trunk.
+// The head that a parameter belongs to; null for parameters outside heads.
 const planner::HeadPlan* head_with(const planner::Program& program, ParamId param);
-// The class rows of a shard, or all rows if no head owns the parameter.
+// The class rows of a shard, or all rows if the parameter belongs to no head.
 ClassRange shard_rows(const planner::HeadPlan* head, int shard, int64_t all);
 
 }  // namespace xrun::runtime

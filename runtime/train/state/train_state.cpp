@@ -217,7 +217,7 @@ void TrainState::copy_from(const TrainState& other) {
     const StateTensor* const mean =
         program_.training || tensor.role != StateTensor::Role::kWeight ? nullptr : other.find(mean_of(tensor).name);
     if (tensor.role == StateTensor::Role::kResidual) {
-      continue;  // each sender keeps its own
+      continue;  // each sender keeps its own residuals
     }
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     XRUN_CHECK(source == nullptr || source->type.dtype == tensor.type.dtype, tensor.name + " in another format");
@@ -253,7 +253,7 @@ void TrainState::copy_from(const TrainState& other) {
 std::vector<RangeDigest> TrainState::range_digests() const {
   std::vector<RangeDigest> digests;
   std::vector<std::byte> staging;
-  int64_t first = 0;  // start of the range in the tensor
+  int64_t first = 0;  // offset of the range in the tensor
   for (const StateTensor& tensor : tensors_) {
     const bool weight = tensor.role == StateTensor::Role::kWeight || tensor.role == StateTensor::Role::kScale;
     if (!weight || !tensor.trained) {

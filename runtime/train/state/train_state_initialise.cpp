@@ -19,10 +19,10 @@ struct FirstRows {
   int64_t end = 0;
 };
 
-// Cuts the rows of a piece into items of work.
+// Divides the rows of a piece into parts, and adds these to `parts`.
 void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::BufferId copy,
                std::vector<FirstRows>& parts) {
-  constexpr int64_t kMost = 64 * 1024;  // values in an item: a few hundred microseconds of random numbers
+  constexpr int64_t kMost = 64 * 1024;  // values in a part: a few hundred microseconds of random numbers
   const int64_t most = std::max<int64_t>(1, kMost / std::max<int64_t>(1, tensor.row_elements()));
   for (int64_t row = piece.row_begin; row < piece.row_end; row += most) {
     parts.push_back({&tensor, &piece, copy, row, std::min(row + most, piece.row_end)});
@@ -69,7 +69,7 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
                             seed, first_name(moved, tensor.name),
                             static_cast<uint64_t>(part.begin * tensor.row_elements()), values);
         if (tensor.type.dtype != DType::kF32) {
-          write_values(tensor, part.begin, part.end, values.data());  // rows of a head: each lies in one place
+          write_values(tensor, part.begin, part.end, values.data());  // rows of a head have one copy each
           continue;
         }
         memory_.write(part.copy, (part.begin - part.piece->row_begin) * tensor.row_bytes(),

@@ -6,8 +6,8 @@ namespace xrun::runtime {
 namespace {
 
 constexpr double kSmall = 0.5;
-// The warning needs this many measurements below a half, which span this part of the run. Early in a run the softmax is
-// flat, so the share is small whatever the active classes are, and one measurement proves nothing.
+// The warning needs this number of measurements below a half, which span this part of the run. Early in a run the
+// softmax is flat, so the share is small whatever the active classes are, and a single measurement proves nothing.
 constexpr int kMeasurements = 3;
 constexpr double kPartOfRun = 0.1;
 
@@ -15,7 +15,7 @@ constexpr double kPartOfRun = 0.1;
 
 std::optional<WarnEvent> MassWatch::add(int64_t step, const std::vector<ActiveReport>& heads) {
   for (const ActiveReport& head : heads) {
-    const bool was_measured = head.mass >= 0;  // false for NaN
+    const bool was_measured = head.mass >= 0;  // false if the mass is NaN
     if (!looks() || !was_measured) {
       continue;
     }

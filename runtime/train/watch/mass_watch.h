@@ -17,17 +17,17 @@ namespace xrun::runtime {
 // Threads: one.
 class MassWatch {
  public:
-  // `steps`: steps of the whole run.
+  // `steps`: number of steps of the whole run.
   MassWatch(const ActiveSpec& active, int64_t steps) : active_(active), steps_(steps) {}
 
   // Whether measurements can still lead to a warning.
   bool looks() const { return active_.kind != ActiveSpec::kAll && !told_; }
-  // Adds the active classes of the heads in a step; the first step is 1. Returns the warning (XG0847) when the share of
-  // a head has stayed below a half in several consecutive measurements that span a part of the run.
+  // Adds the reports of the heads in a step; the first step is 1. Returns the warning (XG0847) when the share of a head
+  // has been below a half in several consecutive measurements that span a part of the run.
   std::optional<WarnEvent> add(int64_t step, const std::vector<ActiveReport>& heads);
 
  private:
-  // Consecutive measurements below a half.
+  // Consecutive measurements of a head that were below a half.
   struct Low {
     int count = 0;
     int64_t first_step = 0;

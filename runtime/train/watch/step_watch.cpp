@@ -14,8 +14,8 @@ std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Secon
       worst = &row;
     }
   }
-  // If a device is slow, the others wait for it. So a row of waiting is the explanation only if no row of computation
-  // explains half of the excess.
+  // If a device is slow, the others wait for it. So a row of waiting explains the excess only if no row of computation
+  // explains half of it.
   const ProfileRow* found = computes;
   if (waits != nullptr && (computes == nullptr || (loss(*computes) < excess / 2 && loss(*waits) > loss(*computes)))) {
     found = waits;

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kCounts = 1e-3;  // a device that loses less time than this in a step is not slow
+constexpr Seconds kCounts = 1e-3;  // a device that loses less time than this in a step does not count as slow
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// The evidence that a window of `seconds` adds against a device; a negative result removes evidence.
+// The evidence that a window of `seconds` adds against a device with this factor; a negative result removes evidence.
 double evidence_of(double factor, Seconds seconds) {
   const double x = std::log(factor / StragglerWatch::kSlow);
   return x < 0
@@ -68,7 +68,7 @@ bool StragglerWatch::wants_step() {
   if (++steps_ <= kWarmUp) {
     return false;
   }
-  // Divides the window into kLooks equal parts, and times the last step of each part.
+  // Divides the window into kLooks equal parts, and measures the last step of each part.
   const int64_t before = at_ * kLooks / window_;
   ++at_;
   return at_ * kLooks / window_ > before;
@@ -107,7 +107,7 @@ PaceReport StragglerWatch::report() const {
 std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& paces, Seconds seconds) {
   constexpr size_t kFactors = 9;
   constexpr double kMostSteps = 1e6;
-  constexpr double kRounding = 1e-6;  // error of a quotient that should be a whole number
+  constexpr double kRounding = 1e-6;  // possible error of a quotient that should be a whole number
   ++windows_;
   std::vector<Straggler> slow;
   for (const Straggler& one : compare(paces)) {
