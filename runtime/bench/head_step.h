@@ -27,7 +27,7 @@ struct HeadCase {
   HeadForm form;
   MarginForm margin;
   RowFormat weights = RowFormat::kF32;  // format of the class weights in memory
-  std::optional<RowFormat> momentum;    // format of the states; empty: SGD without momentum
+  std::optional<RowFormat> momentum;    // format of the momentum in memory; empty: SGD without momentum
   double kept = 1;     // share of the class blocks of each shard whose logits are kept for the backward pass
   int64_t shards = 1;  // number of shards, which run one after the other on the device
   int threads = 1;
@@ -72,7 +72,7 @@ struct HeadFigures {
   std::string_view instruction;  // instruction of the products in the measured roofline
   HeadMemory memory;             // counted before the run
   Bytes before = 0;              // bytes that the process held before it mapped the head
-  Bytes peak = 0;                // the most bytes that it has held at one time, without the roofline's arrays
+  Bytes peak = 0;                // the most bytes that the process has held, without the roofline's arrays
   int64_t empty_shards = 0;
   std::vector<HeadRound> rounds;
   double first_loss = 0;  // mean loss over the rows in the warm-up step; last_loss is that of the last round

@@ -49,7 +49,7 @@ struct KnnFigures {
   std::string_view instruction;  // instruction of the products
   KnnMemory memory;
   Bytes before = 0;            // bytes that the process held before it mapped the rows
-  Bytes peak = 0;              // the most bytes that it has held at one time, without the roofline's arrays
+  Bytes peak = 0;              // the most bytes that the process has held, without the roofline's arrays
   int64_t searched_again = 0;  // classes searched twice for an exact graph
   // For an approximate graph: the pairs compared, its recall, and the time to measure the recall.
   int64_t compared = 0;

@@ -56,7 +56,7 @@ const CommandTraits& traits_of(std::string_view command);
 // The name of the group of flags that every command has.
 constexpr const char* kCommonFlags = "Flags of every command";
 
-// Adds these flags, and all commands with their own flags. The commands keep references to `app` and `line`.
+// Adds the flags of every command, and all commands with their own flags. They keep references to `app` and `line`.
 void add_global_flags(CLI::App& app, CommandLine& line);
 void add_commands(CLI::App& app, CommandLine& line);
 

@@ -15,8 +15,8 @@ struct ValueEntry {
   ValueKind kind = ValueKind::kText;
   std::string name;                  // "FILE"; empty for kNothing
   std::vector<std::string> choices;  // the allowed values of kChoice
-  std::string range;                 // "from 1 to 4096"; empty where all numbers are taken
-  bool repeated = false;             // may be given several times
+  std::string range;                 // "from 1 to 4096"; empty if all numbers are accepted
+  bool repeated = false;             // the value may be given several times
 };
 
 struct FlagEntry {
@@ -37,7 +37,7 @@ struct CommandEntry {
   std::string about;
   std::vector<FlagEntry> flags;
   std::vector<ArgumentEntry> arguments;
-  std::vector<size_t> below;  // indices in the table of the subcommands
+  std::vector<size_t> below;  // indices of the subcommands in the table
 };
 
 // All commands; the first entry is the program itself, with the flags that every command has. A command comes before
