@@ -202,8 +202,8 @@ class Finder {
     }
   }
 
-  // Adds the signature of a word that a setting accepts, such as `knn(...)` of `active_classes`. The page of the
-  // setting contains it at the beginning.
+  // Adds the signature of a word that a setting accepts, such as `knn(...)` of `active_classes`. The signature is at
+  // the beginning of the setting's page.
   void add_choice() {
     const std::string path = setting_path(analysis_, offset_);
     const auto topics = path.empty() ? std::vector<lang::Topic>() : lang::find_topics(path, context_.topics);

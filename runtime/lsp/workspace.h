@@ -60,7 +60,7 @@ struct Document {
   std::string uri;
   std::string path;  // its key in the workspace's texts
   std::optional<int64_t> version;
-  bool changed = true;                 // since the last check
+  bool changed = true;                 // the text has changed since the last check
   bool lost = false;                   // an edit could not be applied, so this text differs from the editor's
   std::unique_ptr<Analysis> analysis;  // null before the first check
 };
@@ -88,7 +88,7 @@ class Workspace {
   std::string uri_of(const std::string& path) const;
 
  private:
-  const Document& at(const std::string& uri) const;  // a Failure if it is not open
+  const Document& at(const std::string& uri) const;  // throws Failure if the document is not open
   void refuse_much(size_t more) const;
   void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
 

@@ -57,7 +57,7 @@ class Classification {
   const std::vector<SourceClasses>& sources() const { return sources_; }
 
  private:
-  // One ranking: reads its rows of a batch, which are added to a SourceClasses.
+  // One ranking: `reader` reads the best classes of a batch's rows, which `add` adds to a SourceClasses.
   struct Part {
     runtime::BestReader reader;
     std::string head;

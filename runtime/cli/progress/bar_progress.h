@@ -14,8 +14,8 @@ namespace xrun::cli {
 struct BarState {
   runtime::StartEvent start;
   runtime::StepReport step;
-  double rate = 0;   // steps a second, over the last 30 s; 0: unknown
-  double speed = 0;  // samples a second, over the last 30 s without evaluations and saves; 0: unknown
+  double rate = 0;   // steps per second over the last 30 s; 0: unknown
+  double speed = 0;  // samples per second over the last 30 s, without evaluations and saves; 0: unknown
 };
 
 // Three lines about a run. The width of the bar depends on `columns`; longer lines are clipped when they are drawn.

@@ -54,7 +54,7 @@ struct RunLogSummary {
   // "loss", "lr", "images_per_s", metrics of batches, and for the active classes "HEAD.active", ".near", ".common",
   // ".mass".
   std::map<std::string, Series> training;
-  std::map<std::string, Series> evaluation;  // index: key
+  std::map<std::string, Series> evaluation;  // index: key of the metric
 };
 
 // Reads a log line by line; a line longer than 1 MiB counts as damaged. Steps that a later start repeats are dropped.
