@@ -15,7 +15,7 @@ enum class NameKind {
   kUnknown,
   kOperator,   // from the table of operators
   kBuiltin,    // readers, stages of data, curves, functions of numbers
-  kBlock,      // a declaration whose name can be called
+  kBlock,      // `block`
   kFunction,   // `fn`
   kPointwise,  // `pointwise`
   kOptimizer,

@@ -41,8 +41,8 @@ Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
 Outcome<void> check_complete(const LoadedModel& model, bool needs_training);
 
 struct PreparedModel {
-  Module training;   // with backward part
-  Module inference;  // forward only
+  Module training;   // includes the backward part
+  Module inference;  // only the forward part
   KernelFacts training_facts;
   KernelFacts inference_facts;
   planner::Machine machine;
