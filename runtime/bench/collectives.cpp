@@ -25,7 +25,7 @@ enum Group { kAllGather, kReduceScatter };
 // Offsets of a device's arrays: the input of both collectives, the result of the all-gather, the received parts before
 // the sum, and the sums.
 struct Places {
-  Bytes array = 0;  // [devices] shares
+  Bytes array = 0;  // size of an array: one share for each device
   Bytes share = 0;
   Bytes gathered() const { return array; }
   Bytes parts() const { return 2 * array; }
@@ -179,7 +179,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     check_values(one, at, device.index(), memory_of(device));
     return {};
   }));
-  XRUN_TRY(communicator->agree({}).status);  // waits until no rank reads memory that others free
+  XRUN_TRY(communicator->agree({}).status);  // waits for all ranks, since they read this rank's memory until then
   return figures;
 }
 

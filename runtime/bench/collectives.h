@@ -14,7 +14,7 @@ namespace xrun::runtime {
 
 struct CollectiveCase {
   int devices = 2;  // total number of devices of all ranks
-  int first = 0;    // first device of this rank
+  int first = 0;    // index of the first device of this rank
   int own = 2;      // number of devices of this rank
   int threads = 1;  // threads per device
   Bytes bytes = 0;  // size of the array on a device: the result of the all-gather, the input of the reduce-scatter

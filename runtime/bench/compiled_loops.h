@@ -13,7 +13,7 @@ namespace xrun::runtime {
 
 // Two implementations of one computation, which are measured in turn. Times are medians over the rounds.
 struct LoopRace {
-  std::string name;  // "silu, bf16"
+  std::string name;  // name of the computation, "silu, bf16"
   int64_t elements = 0;
   Seconds own = 0;
   Seconds built_in = 0;
@@ -22,7 +22,7 @@ struct LoopRace {
 
 struct LoopFigures {
   ops::Isa isa = ops::Isa::kAvx2;
-  std::string compiler;  // "LLVM 19.1.7"
+  std::string compiler;  // name and version of the compiler, "LLVM 19.1.7"
   std::vector<LoopRace> races;
   LoopRace chain;              // one loop for eight operators, on data larger than caches; `built_in`: eight loops
   double chain_of_triad = 0;   // the chain's bytes per second, divided by the machine's rate on one core

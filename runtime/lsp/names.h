@@ -13,15 +13,15 @@ namespace xrun::lsp {
 
 enum class NameKind {
   kUnknown,
-  kOperator,   // from the table of operators
-  kBuiltin,    // readers, stages of data, curves, functions of numbers
+  kOperator,   // an operator of the operator registry
+  kBuiltin,    // a reader, a stage of data, a curve or a function of numbers
   kBlock,      // `block`
   kFunction,   // `fn`
   kPointwise,  // `pointwise`
   kOptimizer,
   kModel,
   kConstant,  // `option` and `let`
-  kRunPart,   // declarations of data, train, cluster, schedule and run
+  kRunPart,   // a declaration of data, train, cluster, schedule or run
   kImport,    // the name that `import ... as` declares
   kParameter,
   kDimension,  // a dimension variable

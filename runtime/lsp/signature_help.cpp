@@ -23,7 +23,7 @@ bool closes(TokenKind kind) {
 
 // The call that contains a place.
 struct Call {
-  std::string_view name;      // "conv"
+  std::string_view name;      // name of the called operator or block, "conv"
   std::string_view module;    // "vision" of vision.resnet(...); otherwise empty
   bool is_stage = false;      // follows an arrow, so that its first tensor is the incoming value
   size_t arguments = 0;       // number of arguments that end before that place

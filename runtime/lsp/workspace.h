@@ -58,7 +58,7 @@ class Analysis {
 
 struct Document {
   std::string uri;
-  std::string path;  // its key in the workspace's texts
+  std::string path;  // key of the document's text in the workspace's texts
   std::optional<int64_t> version;
   bool changed = true;                 // the text has changed since the last check
   bool lost = false;                   // an edit could not be applied, so this text differs from the editor's
@@ -95,7 +95,7 @@ class Workspace {
   std::vector<std::string> folders_;
   std::map<std::string, Document> documents_;  // index: URI
   lang::Texts texts_;                          // texts of the documents, by path
-  lang::CleanTrials clean_trials_;             // trials of all checks
+  lang::CleanTrials clean_trials_;             // trials of the checks of all documents
 };
 
 // Convert "file:///a/b%20c.xgraph" to "/a/b c.xgraph" (other URIs stay as they are), and an absolute path to a URI.

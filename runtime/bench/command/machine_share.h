@@ -12,7 +12,7 @@ namespace xrun::cli {
 struct MachineShare {
   double share = 0;            // share of the machine's rate, by wall time
   double processor_share = 0;  // share of the machine's rate, by processor time of this process
-  double processors = 1;       // the part of their processors that the workers got while the rates were measured
+  double processors = 1;       // share of processor time that the workers got while the rates were measured
 
   // The largest plausible share: even on an idle machine the rates vary by some per cent.
   static constexpr double kMost = 1.05;

@@ -61,7 +61,7 @@ inline constexpr const char* kBenchAbout = "measure a part of xrun on this machi
 
 struct BenchmarkEntry {
   const char* name;
-  const char* about;  // in `xrun bench --help`
+  const char* about;  // description in `xrun bench --help`
   // Adds the benchmark's own flags to those that every command has. `args` must live while the command line is parsed.
   void (*add_flags)(CLI::App& command, BenchArgs& args);
 };

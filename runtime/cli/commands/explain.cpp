@@ -105,7 +105,7 @@ class Command {
     }
     std::vector<lang::Topic> found = lang::find_topics(name, topics_);
     if (const OpDef* op = found.empty() ? lang::foreign_op(ops::registry(), name) : nullptr) {
-      found = lang::find_topics(op->name, topics_);  // `Conv2d` is `conv` here
+      found = lang::find_topics(op->name, topics_);  // PyTorch's `Conv2d` is called `conv` here
     }
     for (const lang::Topic& topic : found) {
       if (console_.json()) {

@@ -13,7 +13,7 @@ enum class ValueKind { kNothing, kChoice, kNumber, kFile, kDirectory, kText };
 
 struct ValueEntry {
   ValueKind kind = ValueKind::kText;
-  std::string name;                  // "FILE"; empty for kNothing
+  std::string name;                  // name of the value in the help, "FILE"; empty for kNothing
   std::vector<std::string> choices;  // the allowed values of kChoice
   std::string range;                 // "from 1 to 4096"; empty if all numbers are accepted
   bool repeated = false;             // the value may be given several times
@@ -32,7 +32,7 @@ struct ArgumentEntry {
 };
 
 struct CommandEntry {
-  std::vector<std::string> words;    // "bench", "head"; empty: the program itself
+  std::vector<std::string> words;    // words of the command, "bench" and "head"; empty: the program itself
   std::vector<std::string> aliases;  // other names of the command's last word
   std::string about;
   std::vector<FlagEntry> flags;

@@ -65,15 +65,15 @@ struct ExplainArgs {
 struct PlanArgs {
   std::string file;
   std::string output;
-  bool dry_run = false;  // print the changes without writing files
-  std::string diff;      // an older plan, to print the differences
+  bool dry_run = false;  // print the plan without writing it
+  std::string diff;      // path of an older plan; the differences are printed
   bool exit_code = false;
-  std::string why;  // the decision to explain
+  std::string why;  // the decision of the planner to explain
   std::string fit;  // "classes": print how many classes fit
 };
 
 struct ShowArgs {
-  std::string file;   // model, plan or checkpoint
+  std::string file;   // path of a model, plan, checkpoint, log or directory of a run
   std::string table;  // layers, memory, comm or why
   std::string emit;   // tokens, ast, checked, module, backward, plan or program
   bool gantt = false;
@@ -82,9 +82,9 @@ struct ShowArgs {
 };
 
 struct TrainArgs {
-  std::string file;  // model or plan
+  std::string file;  // path of a model or of a plan
   std::string resume = "auto";
-  bool overwrite = false;  // with --resume never: an existing run is renamed
+  bool overwrite = false;  // with --resume never: rename an existing run instead of failing
   bool extend = false;     // allow a length of the run and a learning rate that differ from the checkpoint's
   std::optional<int64_t> steps;
   int64_t profile = -1;  // warm-up steps before the profile; -1: no profile
@@ -107,11 +107,11 @@ struct PredictArgs {
   std::string checkpoint;
   std::vector<std::string> images;
   std::string source;
-  std::string rows;    // a..b
+  std::string rows;    // range of rows, a..b
   int topk = 0;        // classes to show for a row; 0: five, or all if there are fewer
   std::string scores;  // probabilities or logits; empty: probabilities
   bool embedding = false;
-  std::string output;   // .npy or .npz
+  std::string output;   // path of a .npy or .npz file
   bool anyway = false;  // also predict if the file has another model than the checkpoint
 };
 

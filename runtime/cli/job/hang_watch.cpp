@@ -14,8 +14,8 @@ using runtime::WorkReport;
 using Cause = runtime::WorkDeadline::Cause;
 
 // Kinds of work in a report that are not values of Work.
-constexpr int32_t kMessages = 100;  // a call of MPI
-constexpr int32_t kOthers = 101;    // a wait for other ranks
+constexpr int32_t kMessages = 100;  // this rank is in a call of MPI
+constexpr int32_t kOthers = 101;    // this rank waits for other ranks
 
 std::string name_of(const WorkReport& report) {
   switch (report.work) {

@@ -34,12 +34,12 @@ class WorldEnd {
 };
 
 struct Job {
-  std::unique_ptr<runtime::World> world;  // null: one process
+  std::unique_ptr<runtime::World> world;  // null: the run has one process
   GlobalOptions options;             // with the cores and memory of all hosts; ranks other than 0 print only errors
   std::vector<int> neighbours;       // ranks on the same processors of this host, including this rank
   std::string checkpoints;           // the checkpoint directory, once it is known
-  std::string leave_out;             // see EndEvent
-  std::optional<Error> unwatched;    // why ranks cannot be watched
+  std::string leave_out;             // flags that the command to continue must leave out (EndEvent)
+  std::optional<Error> unwatched;    // reason why the ranks cannot be watched
   std::unique_ptr<HangWatch> hangs;  // null if `watch` is null; `watch` uses it
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
   std::unique_ptr<WorldEnd> end;              // declared after `watch`, so that it is destroyed before `watch`

@@ -22,7 +22,7 @@ struct RankFacts {
   std::string cpus;  // processors on which the rank may run
   Bytes memory = 0;
   Bytes machine_memory = 0;  // free memory of the machine; `memory` may be limited to less
-  Facts build;               // "instruction set" and so on
+  Facts build;               // facts about the build, such as "instruction set"
 };
 
 // The properties of this process. Errors: those of ops::choose_isa.

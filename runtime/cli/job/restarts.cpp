@@ -32,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSignalled = 128;  // a process that a signal ended has the exit code 128 + signal, as in shells
-constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly trained at all
+constexpr Seconds kAtOnce = 30;  // a command that ends sooner counts as an early end, since it has hardly trained
 constexpr Seconds kLongestWait = 60;
 
 // A child process. The thread of StopSignals may ask it to stop at any time.

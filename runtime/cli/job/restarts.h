@@ -14,7 +14,7 @@ namespace xrun::cli {
 
 struct RestartArgs {
   bool asked_for = false;            // --restarts or its variable is set
-  int restarts = -1;                 // the most restarts; -1: not given
+  int restarts = -1;                 // largest number of restarts; -1: not given
   std::vector<std::string> command;  // the arguments after `--`
 };
 

@@ -53,7 +53,7 @@ class BarProgress : public runtime::EventSink {
   bool work_drawn_ = false;  // lines about the current work are on the screen
   double began_;
   double drawn_ = -1e9;
-  double stepped_ = -1e9;  // when a step was last reported
+  double stepped_ = -1e9;  // time at which a step was last reported
   int rows_ = 0;           // number of drawn lines, which the next drawing erases
 };
 

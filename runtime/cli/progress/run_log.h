@@ -63,7 +63,7 @@ class LoggedProgress : public runtime::EventSink {
   std::mutex mutex_;  // held while an event is shown and logged
   std::unique_ptr<runtime::EventSink> shown_;
   Output log_file_;
-  Output event_file_;  // empty path: no event file
+  Output event_file_;  // event file of TensorBoard; its path is empty if there is no such file
   JsonProgress log_;
   std::string address_;                     // LogOptions::prometheus
   std::unique_ptr<Prometheus> prometheus_;  // null: figures are not served
