@@ -1,4 +1,4 @@
-# C++20, warnings, linker, ccache, sanitizers: everything about compilers in one place.
+# All settings of compilers: C++20, warnings, linker, ccache and sanitizers.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -14,15 +14,15 @@ if(XRUN_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# xrun needs at least AVX2; wider kernels are in functions or files with their own targets and are chosen at run time.
-# Contraction is off, so that a fused multiply-add is used only where a kernel writes one:
-# docs/internals/determinism.md, "Floating-point mode".
+# xrun needs at least AVX2. Kernels for wider vectors are functions or files that are compiled for other instruction
+# sets and chosen at run time. Contraction is off, so that the compiler makes no fused multiply-add that the source does
+# not contain: docs/internals/determinism.md, "Floating-point mode".
 add_compile_options(-march=x86-64-v3 -ffp-contract=off -fno-math-errno)
 
 function(xrun_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion
                          -Wno-sign-conversion $<$<BOOL:${XRUN_WERROR}>:-Werror>)
-  # GCC 12 reports these falsely inside the standard library's own headers at -O2.
+  # At -O2, GCC 12 gives these warnings falsely for code of the standard library.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
                            -Wno-missing-field-initializers)
@@ -37,7 +37,7 @@ if(XRUN_SANITIZE)
   add_link_options(-fsanitize=${XRUN_SANITIZE})
 endif()
 
-# Adds a static library of all sources of a folder.
+# Adds the static library of a folder.
 function(xrun_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})

@@ -1,5 +1,5 @@
-# Finds the libraries of xrun, all from Debian packages (packages/build.txt) except CUDA. Targets are made here so that
-# folders link them by name.
+# Finds the libraries that xrun uses. All are Debian packages (packages/build.txt) except CUDA. Each becomes a target,
+# so that folders link it by name.
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -29,14 +29,14 @@ if(XRUN_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-# Debian's dnnl-config.cmake asks for OpenCL headers, which are not needed here, so the library is found by hand.
+# Debian's dnnl-config.cmake requires OpenCL headers, which xrun does not need, so it is not used.
 find_path(XRUN_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(XRUN_DNNL_LIBRARY dnnl REQUIRED)
 add_library(xrun_dnnl INTERFACE)
 target_include_directories(xrun_dnnl SYSTEM INTERFACE ${XRUN_DNNL_INCLUDE})
 target_link_libraries(xrun_dnnl INTERFACE ${XRUN_DNNL_LIBRARY})
 
-# LLVM's own configuration asks for libraries that its C++ interface does not need.
+# LLVM's CMake configuration requires libraries that xrun does not need, so it is not used.
 find_path(XRUN_LLVM_INCLUDE llvm/IR/IRBuilder.h PATHS /usr/lib/llvm-19/include NO_DEFAULT_PATH)
 find_library(XRUN_LLVM_LIBRARY LLVM PATHS /usr/lib/llvm-19/lib NO_DEFAULT_PATH)
 if(XRUN_LLVM_INCLUDE AND XRUN_LLVM_LIBRARY)

@@ -1,5 +1,5 @@
-# `cmake --install`: the programs, their modules, models, pages of the manual and completions of shells.
-# The programs look for their modules in ../lib/xrun, and xrun for xrun-bench in its own folder (graph/os/modules.h).
+# `cmake --install` installs the programs, their modules, models, manual pages and shell completions. The programs
+# search for their modules in ../lib/xrun, and xrun searches for xrun-bench in its own folder (graph/os/modules.h).
 install(TARGETS xrun xrun-bench RUNTIME DESTINATION bin)
 foreach(module xrun_jit xrun_mpi xrun_mpich)
   if(TARGET ${module})
@@ -9,10 +9,10 @@ endforeach()
 install(DIRECTORY models/ DESTINATION share/xrun/models FILES_MATCHING PATTERN "*.xgraph")
 install(FILES README.md CHANGELOG.md DESTINATION share/doc/xrun)
 install(FILES LICENSE NOTICE DESTINATION share/doc/xrun OPTIONAL)
-# Debian's name of the license.
+# Debian names the file of the license `copyright`.
 install(FILES LICENSE DESTINATION share/doc/xrun RENAME copyright OPTIONAL)
 
-# The program itself writes what its flags are. A build with sanitizers does not look for leaks here: its tests do.
+# The program prints its manual pages and shell completions. With sanitizers, leaks are not detected here but in tests.
 set(run_xrun ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:xrun>)
 set(manual ${CMAKE_BINARY_DIR}/manual)
 set(completions ${CMAKE_BINARY_DIR}/completions)
@@ -31,7 +31,7 @@ add_custom_target(xrun_manual ALL DEPENDS ${manual}/xrun.1)
 install(DIRECTORY ${manual}/ DESTINATION share/man/man1)
 install(FILES ${completions}/xrun DESTINATION share/bash-completion/completions)
 install(FILES ${completions}/xrun.fish DESTINATION share/fish/vendor_completions.d)
-# In /usr Debian's zsh reads the completions of packages from another folder than those of other programs.
+# Debian's zsh reads the completions of packages in /usr from `vendor-completions`, and others from `site-functions`.
 install(CODE "
   set(folder site-functions)
   if(CMAKE_INSTALL_PREFIX MATCHES \"/usr$\")
@@ -40,7 +40,7 @@ install(CODE "
   file(INSTALL \"${completions}/_xrun\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/share/zsh/\${folder}\")
 ")
 
-# `make package`: a Debian package of what is installed. Its dependencies are those of the programs and of their modules.
+# `make package` makes a Debian package of the installed files. It depends on the libraries of the programs and modules.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME xrun)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -57,6 +57,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Runs of several processes need the launcher of an MPI.
+# A run of several processes needs the launcher of an MPI implementation.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin | mpich, bash-completion")
 include(CPack)

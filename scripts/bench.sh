@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures kernels (Google Benchmark), compares steps with their prediction, and then compares a head and training of
-# the glyph model with PyTorch on the CPU. PyTorch is not a dependency: it is installed once into build/torch-venv
-# (about 5 GB), or skipped with XRUN_BENCH_TORCH=no.
+# Measures kernels (Google Benchmark), compares measured step times with predicted ones, and then compares a head and
+# training of the glyph model with PyTorch on the CPU. PyTorch is not a dependency: this script installs it once into
+# build/torch-venv (about 5 GB). With XRUN_BENCH_TORCH=no these comparisons are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

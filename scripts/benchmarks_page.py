@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes docs/reference/benchmarks.md and its picture from the figures in tests/bench/results.jsonl.
 
-Each line of that file is one figure. A new measurement replaces the line of the old one. `target` is a
-condition on the fields of the line, such as "ratio >= 2.8" or "value >= reference - 0.3"; this script evaluates it.
-With --check nothing is written, and the exit code is 1 if the page or the picture is out of date.
+Each line of results.jsonl is one figure. A new measurement replaces the line of the old one. `target` is a condition on
+the fields of the line, such as "ratio >= 2.8" or "value >= reference - 0.3"; this script evaluates it. With --check nothing
+is written, and the exit code is 1 if the page or the picture is out of date.
 """
 import argparse
 import html
@@ -21,9 +21,9 @@ FIELDS = ("id", "question", "case", "value", "unit", "low", "high", "reference",
           "ratio", "target", "machine", "commit", "command", "note")
 NUMBERS = ("value", "low", "high", "reference_value", "ratio")
 MAX_LINES = 120
-MAX_ROWS = 5  # of a table: the first figures of the question; the others are in results.jsonl alone
+MAX_ROWS = 5  # most rows of a table: the first figures of a question; the others are only in results.jsonl
 
-# Headings by the `question` of a figure, in the order of the page.
+# The heading for each value of the field `question`, in the order of the page.
 QUESTIONS = {
     "head": "How fast is the classifier head?",
     "training": "How fast does a model train?",
@@ -34,7 +34,7 @@ QUESTIONS = {
     "tools": "How good are predictions, and how fast are the tools?",
 }
 
-# The headline figures: id, text of the page, title of the panel in the picture.
+# The headline figures: id of the figure, text in the page, title of the panel in the picture.
 HEADLINES = (
     ("head-1m-128-f32",
      "**Speed of the head.** A step of a head of 1,000,000 classes × 128 in f32 takes {value}, and {reference} "
@@ -86,7 +86,7 @@ roofline recorded before 7103fcf leave out exponentials."""
 
 
 def load():
-    """The figures in the order of the file, checked."""
+    """Reads and checks the figures, and returns them in the order of the file."""
     figures = []
     for number, line in enumerate(RESULTS.read_text().splitlines(), 1):
         figure = json.loads(line)
@@ -106,7 +106,7 @@ def load():
 
 
 def conditions(figure):
-    """(field, sign, bound) of each condition of the target."""
+    """Returns (field, sign, bound) for each condition of the target."""
     found = []
     for text in (figure["target"] or "").split(" and ") if figure["target"] else []:
         match = re.fullmatch(r"(value|ratio|low|high) (>=|<=) (?:(reference) - )?(-?[\d.]+)", text)
@@ -123,7 +123,7 @@ def is_missed(figure):
 
 
 def plain(number):
-    """1625 -> "1,625"; 0.333 -> "0.333"."""
+    """Formats a number: 1625 as "1,625", 0.333 as "0.333"."""
     return f"{number:,}" if isinstance(number, int) else f"{number:,.10g}"
 
 
@@ -147,7 +147,7 @@ def measured(figure):
 
 
 def goal(figure):
-    """The target in words: "ratio at least 2.8"."""
+    """Returns the target in words, such as "ratio at least 2.8"."""
     found = conditions(figure)
     if not found:
         return ""
@@ -176,7 +176,7 @@ def row(figure):
 
 
 def wrapped(text, width=100, first="", rest=""):
-    """The text in lines of at most `width` characters, paragraph by paragraph."""
+    """Breaks each paragraph of a text into lines of at most `width` characters."""
     lines = []
     for number, paragraph in enumerate(text.split("\n\n")):
         paragraph = " ".join(paragraph.split())
@@ -227,7 +227,7 @@ def page(figures):
 
 
 def picture(figures):
-    """Two bars for each headline figure: xrun and its reference."""
+    """Draws two bars for each headline figure, xrun and its reference; returns the SVG text."""
     by_id = {figure["id"]: figure for figure in figures}
     width, height, left, longest = 760, 76, 190, 400
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height * len(HEADLINES) + 12}" '

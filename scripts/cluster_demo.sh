@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Four hosts train the glyph classifier for one epoch; one of them is killed and comes back. Then one process trains the
-# same plan without a fault, and the script checks that both runs have equal weights. The hosts are network namespaces
-# of this machine (scripts/hosts.sh), which share its cores. `make cluster-demo` calls this script; it needs root. After
-# an interruption it continues from the last checkpoint; after it has finished it starts again.
+# Trains the glyph classifier on four hosts for one epoch, during which one host is killed and restarted. Then one
+# process trains the same plan without a fault, and the script checks that the weights of both runs are equal. The hosts
+# are network namespaces of this machine (scripts/hosts.sh) and share its cores. `make cluster-demo` calls this script;
+# it needs root. If it was interrupted, it continues from the last checkpoint; if it had finished, it starts again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

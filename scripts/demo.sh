@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains the glyph classifier for two epochs on this machine's cores, evaluates it on an unseen font, names some
-# characters of that font, and prints the next commands. `make demo` calls this script after install and build. After an
-# interruption it continues from the last checkpoint; after it has finished it starts again.
+# Trains the glyph classifier for two epochs on this machine's cores, evaluates it on an unseen font, classifies some
+# characters of that font, and prints commands to try next. `make demo` calls this script after the build. If it was
+# interrupted, it continues from the last checkpoint; if it had finished, it starts again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches models/digits.csv, the data of models/digits.xgraph: the 1,797 test digits of "Optical Recognition of
-# Handwritten Digits" (E. Alpaydin, C. Kaynak, UCI 1998), which scikit-learn contains. Its Debian package (2 MB) is
-# unpacked below build/ instead of installed, which needs no root.
+# Handwritten Digits" (E. Alpaydin, C. Kaynak, UCI 1998), which scikit-learn contains. The package python3-sklearn
+# (2 MB) is unpacked below build/ instead of installed, so that root is not needed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

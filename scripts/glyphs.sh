@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job: trains the glyph classifier for eight epochs, then evaluates it on both unseen fonts. `make glyphs`
-# calls this script. After an interruption it continues from the last checkpoint.
+# Trains the glyph classifier for eight epochs, then evaluates it on both unseen fonts. `make glyphs` calls this script.
+# If it was interrupted, it continues from the last checkpoint.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# Hosts on one machine: network namespaces on one switch, each with its own name and address. Processes in them reach
-# each other by TCP alone, as on a cluster. Memory and files are those of the machine; each host has one of its cores,
-# which hosts share if there are more hosts than cores. Needs root and `ip` (iproute2).
+# Simulates hosts on one machine: network namespaces on one switch, each with its own name and address. Processes of
+# different hosts reach each other only by TCP, as on a cluster. The hosts share the memory and files of the machine.
+# Each host uses one core; if there are more hosts than cores, hosts share cores. Needs root and `ip` (iproute2).
 #
 #   hosts.sh up NAME COUNT            makes hosts NAME-0, NAME-1, ...
-#   hosts.sh on HOST WORDS...         runs a command there
-#   hosts.sh mpirun NAME COUNT WORDS  mpirun on NAME-0, with one process on each host; WORDS may begin with options of mpirun
-#   hosts.sh mpich NAME COUNT WORDS   does this with the mpiexec of MPICH
-#   hosts.sh cut HOST                 disables its link
-#   hosts.sh mend HOST                enables its link again
-#   hosts.sh kill HOST                kills its processes
-#   hosts.sh rate HOST 200mbit        limits the rates at which it sends and receives (`tc`)
-#   hosts.sh sweep PREFIX             removes the hosts PREFIX<process>, made by processes that have ended
-#   hosts.sh down NAME                kills the processes of all its hosts, and removes the hosts
+#   hosts.sh on HOST WORDS...         runs the command WORDS on HOST
+#   hosts.sh mpirun NAME COUNT WORDS  runs Open MPI's mpirun on NAME-0, with one process on each host; WORDS may begin
+#                                     with options of mpirun
+#   hosts.sh mpich NAME COUNT WORDS   runs MPICH's mpiexec in this way
+#   hosts.sh cut HOST                 disables the link of HOST
+#   hosts.sh mend HOST                enables the link of HOST again
+#   hosts.sh kill HOST                kills the processes of HOST
+#   hosts.sh rate HOST 200mbit        limits the rates at which HOST sends and receives (`tc`)
+#   hosts.sh sweep PREFIX             removes hosts whose name is PREFIX and the id of a process that has ended
+#   hosts.sh down NAME                kills the processes of the hosts NAME-0, NAME-1, ..., and removes these hosts
 set -euo pipefail
-PATH=$PATH:/usr/sbin:/sbin  # where `tc` and `ip` are
+PATH=$PATH:/usr/sbin:/sbin  # the folders of `tc` and `ip`
 
 self=$(realpath "$0")
 act=${1:?see the head of $0}
@@ -23,7 +24,7 @@ shift
 switch_of() { echo "${1%-*}-switch"; }
 port_of() { echo "port${1##*-}"; }
 
-# The cores of process 1, whose list our processes have not restricted.
+# Prints the cores of process 1, since the cores of this process may already be restricted.
 usable_cores() {
   local part
   for part in $(awk '/^Cpus_allowed_list/ { gsub(",", " "); $1 = ""; print }' /proc/1/status); do
@@ -53,18 +54,18 @@ up() {  # NAME COUNT
     ip -n "$host" addr add "10.77.0.$((i + 1))/24" dev eth0
     ip -n "$host" link set dev eth0 up
     ip -n "$host" link set dev lo up
-    mkdir -p "/etc/netns/$host"  # its files replace those of /etc on the host
+    mkdir -p "/etc/netns/$host"  # files in this folder replace files of /etc on the host
     for ((k = 0; k < count; ++k)); do
       echo "10.77.0.$((k + 1)) $name-$k"
     done >"/etc/netns/$host/hosts"
   done
-  "$self" on "$name-0" true  # checks that commands can be run there
+  "$self" on "$name-0" true  # checks that commands can be run on a host
 }
 
 kill_all() {  # HOST
   local process
   for process in $(ip netns pids "$1"); do
-    kill -KILL "$process" 2>/dev/null || true  # it may have ended
+    kill -KILL "$process" 2>/dev/null || true  # the process may have ended
   done
 }
 
@@ -114,8 +115,8 @@ case $act in
   down) down "$@" ;;
   sweep) sweep "$@" ;;
   on) on "$@" ;;
-  agent) on "$1" bash -c "${*:2}" ;;  # mpirun starts its own processes on other hosts this way
-  -x) on "$1" bash -c "${*:2}" ;;  # mpiexec does the same, with an option of ssh
+  agent) on "$1" bash -c "${*:2}" ;;  # called by mpirun instead of ssh, to start its processes on other hosts
+  -x) on "$1" bash -c "${*:2}" ;;  # called by mpiexec instead of ssh; -x is an option of ssh
   mpirun) run_mpi "$@" ;;
   mpich) run_mpich "$@" ;;
   kill) kill_all "$1" ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the missing Debian packages of the named lists: install_packages.sh build demo reads packages/build.txt and
-# packages/demo.txt. Only root installs. For any other user the script prints the command that root has to run.
+# Installs the missing Debian packages of the named lists: `install_packages.sh build demo` reads packages/build.txt and
+# packages/demo.txt. Only root can install packages; for other users the script prints the command that root has to run.
 # Exit status 4: packages are missing and were not installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the tests that the last run of ctest skipped, with the reason of each.
+# Prints the tests that the last run of ctest skipped, each with its reason.
 #   scripts/skipped_tests.sh BUILD_DIRECTORY
 set -euo pipefail
 log="$1/Testing/Temporary/LastTest.log"

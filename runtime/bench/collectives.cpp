@@ -1,8 +1,8 @@
-// Each device maps one block of memory with all arrays, and fills its input with whole numbers. A round runs the
-// all-gather and then the reduce-scatter: all ranks agree to begin, post their exchanges to the communicator of a run,
-// and wait for their completions; for the reduce-scatter each device then sums what it received. The first round warms
-// up. At the end the results are compared with numbers that each device computes itself.
-// Tests: tests/runtime/cli/commands/bench_test.cpp
+// Each device maps one block of memory for its arrays, and fills its input with whole numbers. A round runs the
+// all-gather and then the reduce-scatter: all ranks synchronise, start their exchanges on the communicator that
+// training uses, and wait until the exchanges complete; for the reduce-scatter each device then sums the parts in its
+// memory. The first round is a warm-up. At the end each device compares its results with numbers that it computes
+// without exchanges. Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/collectives.h"
 
 #include <chrono>
@@ -25,7 +25,7 @@ enum Group { kAllGather, kReduceScatter };
 // Offsets of a device's arrays: the input of both collectives, the result of the all-gather, the received parts before
 // the sum, and the sums.
 struct Places {
-  Bytes array = 0;  // [devices] shares
+  Bytes array = 0;  // size of an array: one share for each device
   Bytes share = 0;
   Bytes gathered() const { return array; }
   Bytes parts() const { return 2 * array; }
@@ -33,7 +33,7 @@ struct Places {
   Bytes all() const { return 3 * array + share; }
 };
 
-// Counts completions; keeps the first error.
+// Counts the exchanges that have completed, and keeps the first error.
 class Completions {
  public:
   Completion one() { return {.done = &done, .context = this}; }
@@ -82,7 +82,7 @@ void add_exchanges(const CollectiveCase& one, const Places& at, int device, Devi
   exchanges.push_back(std::move(scatter));
 }
 
-// Sums the parts of a device in the order of the devices.
+// Sums the parts that all devices have contributed to a device's share, in the order of the devices.
 void sum_parts(const CollectiveCase& one, const Places& at, Device& device, const DeviceMemory& memory) {
   constexpr int64_t kRun = 4096;
   const auto* const parts = reinterpret_cast<const float*>(memory.kernel_address(at.parts()));
@@ -167,7 +167,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   CollectiveFigures figures;
-  for (int round = 0; round <= one.rounds; ++round) {  // round 0 warms up
+  for (int round = 0; round <= one.rounds; ++round) {  // round 0 is a warm-up
     XRUN_ASSIGN(const Seconds gather, run(kAllGather));
     XRUN_ASSIGN(const Seconds scatter, run(kReduceScatter));
     if (round > 0) {
@@ -179,7 +179,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     check_values(one, at, device.index(), memory_of(device));
     return {};
   }));
-  XRUN_TRY(communicator->agree({}).status);  // waits until no rank reads memory that others free
+  XRUN_TRY(communicator->agree({}).status);  // waits for all ranks, since they read this rank's memory until then
   return figures;
 }
 

@@ -13,15 +13,15 @@
 namespace xrun::runtime {
 
 struct CollectiveCase {
-  int devices = 2;  // total of all ranks
-  int first = 0;    // first device of this rank
+  int devices = 2;  // total number of devices of all ranks
+  int first = 0;    // index of the first device of this rank
   int own = 2;      // number of devices of this rank
   int threads = 1;  // threads per device
-  Bytes bytes = 0;  // size of the array, which an all-gather leaves and a reduce-scatter expects on every device
+  Bytes bytes = 0;  // size of the array on a device: the result of the all-gather, the input of the reduce-scatter
   int rounds = 1;
 };
 
-// Seconds of each round: from the start, which all ranks make together, to the end on this rank.
+// The duration of each collective in each round: from the start, which all ranks synchronise, to its end on this rank.
 struct CollectiveFigures {
   std::vector<Seconds> all_gather;
   std::vector<Seconds> reduce_scatter;

@@ -34,7 +34,7 @@ Memory take(Bytes size) {
   return memory;
 }
 
-// A call of an operator on vectors that it owns.
+// A call of an operator, with its own input and output vectors.
 class Call {
  public:
   Call(ops::Isa isa, const char* name, const Attrs& attrs, DType dtype, int64_t elements, int inputs) {
@@ -161,7 +161,7 @@ LoopRace race_chain(ops::Isa isa, int rounds) {
       });
 }
 
-// Makes loops that no cache holds, since they contain a random number.
+// Makes loops that are in no cache of compiled code, since each contains a random number.
 std::vector<ops::LoopForm> fresh_loops(int count) {
   constexpr const char* kTexts[] = {"x0 * sigmoid(x0)",    "max(x0, 0) + x1",
                                     "tanh(x0) * x1 + 0.5", "x0 * (min(max(x0 + 3, 0), 6) / 6)",

@@ -13,7 +13,7 @@ namespace xrun::runtime {
 
 // Two implementations of one computation, which are measured in turn. Times are medians over the rounds.
 struct LoopRace {
-  std::string name;  // "silu, bf16"
+  std::string name;  // name of the computation, "silu, bf16"
   int64_t elements = 0;
   Seconds own = 0;
   Seconds built_in = 0;
@@ -22,16 +22,16 @@ struct LoopRace {
 
 struct LoopFigures {
   ops::Isa isa = ops::Isa::kAvx2;
-  std::string compiler;  // "LLVM 19.1.7"
+  std::string compiler;  // name and version of the compiler, "LLVM 19.1.7"
   std::vector<LoopRace> races;
-  LoopRace chain;              // one loop for eight operators, on data that no cache holds; `built_in`: one by one
+  LoopRace chain;              // one loop for eight operators, on data larger than caches; `built_in`: eight loops
   double chain_of_triad = 0;   // the chain's bytes per second, divided by the machine's rate on one core
   double processors = 1;       // share of that core that was available while the machine's rate was measured
-  Seconds open = 0;            // opening the module
-  Seconds first = 0;           // compiling the first loop
+  Seconds open = 0;            // time to load the module that compiles loops
+  Seconds first = 0;           // time to compile the first loop
   Seconds all = 0;             // time to compile `loops` loops on `threads` threads
-  Seconds all_from_cache = 0;  // the same loops, read from the cache, on one thread
-  Bytes more_memory = 0;       // additional resident memory after all of these
+  Seconds all_from_cache = 0;  // time to read these loops from the cache on disk, on one thread
+  Bytes more_memory = 0;       // growth of the resident memory by opening the module and compiling all loops
   int loops = 64;
   int threads = 1;
 };

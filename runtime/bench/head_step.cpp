@@ -35,7 +35,7 @@ void fill(Element* row, int64_t n, int64_t number, float deviation) {
   }
 }
 
-// The head in a device's memory. Threads: used by a task of that device.
+// A classifier head in the memory of a device. Threads: only a task of that device uses it.
 class HeadStep {
  public:
   HeadStep(const HeadCase& one, const HeadPlaces& places, std::byte* memory, ops::Isa isa)
@@ -170,10 +170,10 @@ class HeadStep {
   std::byte* memory_;
   ops::HeadJoin join_;
   ops::HeadUpdate update_;
-  std::vector<std::unique_ptr<ops::HeadPasses>> passes_;  // index: shard; null: a shard without rows
+  std::vector<std::unique_ptr<ops::HeadPasses>> passes_;  // index: shard; null: the shard has no classes
   std::vector<std::byte*> stats_;
   std::vector<ops::HeadDx> gradients_;
-  std::vector<ops::ActiveClasses> active_;  // index: shard; of the current step
+  std::vector<ops::ActiveClasses> active_;  // index: shard; the active classes of the current step
   int64_t all_active_ = 0;
 };
 

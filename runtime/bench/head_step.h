@@ -19,7 +19,7 @@ namespace xrun::runtime {
 // (lists of random classes in this benchmark). The optimizer is SGD, whose update is part of the backward sweep.
 struct HeadCase {
   int64_t classes = 0;
-  int64_t active = 0;      // active classes of a step; 0: all
+  int64_t active = 0;      // number of active classes in a step; 0: all classes
   int64_t neighbours = 0;  // length of each class's list, which supplies active classes first; 0: no lists
   int64_t dim = 0;
   int64_t batch = 0;
@@ -27,7 +27,7 @@ struct HeadCase {
   HeadForm form;
   MarginForm margin;
   RowFormat weights = RowFormat::kF32;  // format of the class weights in memory
-  std::optional<RowFormat> momentum;    // format of the states; empty: SGD without momentum
+  std::optional<RowFormat> momentum;    // format of the momentum in memory; empty: SGD without momentum
   double kept = 1;     // share of the class blocks of each shard whose logits are kept for the backward pass
   int64_t shards = 1;  // number of shards, which run one after the other on the device
   int threads = 1;
@@ -58,7 +58,7 @@ struct HeadRound {
   Elapsed selection;   // choice of the active classes
   Elapsed forward;     // includes combining the shards' statistics
   Elapsed backward;    // includes the update and the gradient of the features
-  MachineRates rates;  // measured just before the round
+  MachineRates rates;  // the machine's rates, measured just before the round
   Seconds step() const { return selection.wall + forward.wall + backward.wall; }
 };
 // The share of the roofline that a round reaches: the time that the step's operations, exponentials and traffic need at
@@ -70,12 +70,12 @@ double roofline_share_of_processors(const HeadCase& one, const HeadRound& round)
 struct HeadFigures {
   ops::Isa isa = ops::Isa::kAvx2;
   std::string_view instruction;  // instruction of the products in the measured roofline
-  HeadMemory memory;             // counted before the run
+  HeadMemory memory;             // sizes computed before anything is mapped
   Bytes before = 0;              // bytes that the process held before it mapped the head
-  Bytes peak = 0;                // the most bytes that it has held at one time, without the roofline's arrays
+  Bytes peak = 0;                // the most bytes that the process has held, without the roofline's arrays
   int64_t empty_shards = 0;
   std::vector<HeadRound> rounds;
-  double first_loss = 0;  // mean loss over the rows in the warm-up step; last_loss is that of the last round
+  double first_loss = 0;  // mean loss over the rows in the warm-up step; last_loss: in the last round
   double last_loss = 0;
 };
 

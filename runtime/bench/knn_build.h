@@ -19,7 +19,7 @@ struct KnnCase {
   int64_t classes = 0;
   int64_t dim = 0;
   int64_t neighbours = 0;
-  int64_t probes = 0;  // cells that a class is compared with in an approximate graph; 0: the exact graph
+  int64_t probes = 0;  // number of cells whose classes a class is compared with; 0: exact graph with all classes
   int threads = 1;
   int rounds = 1;
   // Writes the row of a class; called from several threads. Empty: random rows.
@@ -49,8 +49,8 @@ struct KnnFigures {
   std::string_view instruction;  // instruction of the products
   KnnMemory memory;
   Bytes before = 0;            // bytes that the process held before it mapped the rows
-  Bytes peak = 0;              // the most bytes that it has held at one time, without the roofline's arrays
-  int64_t searched_again = 0;  // classes searched twice for an exact graph
+  Bytes peak = 0;              // the most bytes that the process has held, without the roofline's arrays
+  int64_t searched_again = 0;  // number of classes whose neighbours were searched twice for an exact graph
   // For an approximate graph: the pairs compared, its recall, and the time to measure the recall.
   int64_t compared = 0;
   double recall = 1;

@@ -136,8 +136,8 @@ Products products_of(ops::Isa isa, bool bf16) {
                                   : Products{repeat_avx2, "f32 FMA of 256 bits"};
 }
 
-// Measures the amount of work that all workers do together in a fixed time. `repeat` does a piece and returns its
-// amount.
+// Measures the amount of work that all workers do together in a fixed time. `repeat` does one piece of the work and
+// returns its amount.
 template <typename Repeat>
 MachineRate rate_of(ops::Workers& workers, const Repeat& repeat) {
   std::atomic<double> amount = 0;

@@ -37,7 +37,7 @@ Outcome<std::optional<int>> parse(CLI::App& app, CommandLine& line, const Words&
   }
   XRUN_TRY(finish_globals(line, app, words));
   if (app.got_subcommand("bench") && line.run_benchmark == nullptr) {
-    return become_bench(argv);  // before warnings, which xrun-bench prints
+    return become_bench(argv);  // before warnings are printed, since xrun-bench prints them itself
   }
   XRUN_ASSIGN(const auto compiler, ops::choose_jit());
   ops::use_jit(compiler);

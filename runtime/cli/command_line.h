@@ -41,14 +41,14 @@ struct CommandLine {
   ManArgs man;
   BenchArgs bench;
   RunBenchmark run_benchmark = nullptr;  // null: `xrun bench` becomes xrun-bench
-  std::function<Outcome<int>()> action;  // runs the command that is given
+  std::function<Outcome<int>()> action;  // runs the command that the command line names
 };
 
 // The properties of a command on which the common part of the command line depends.
 struct CommandTraits {
   std::string_view name;
   bool computes = true;     // the flags that decide what is computed, such as --set and --devices, have an effect
-  bool writes_run = false;  // -C has an effect
+  bool writes_run = false;  // the command writes the output of a run, so -C has an effect
   bool once = true;         // if a launcher started several processes, only one of them runs the command (run_once)
 };
 const CommandTraits& traits_of(std::string_view command);
@@ -56,7 +56,7 @@ const CommandTraits& traits_of(std::string_view command);
 // The name of the group of flags that every command has.
 constexpr const char* kCommonFlags = "Flags of every command";
 
-// Adds these flags, and all commands with their own flags. The commands keep references to `app` and `line`.
+// Adds the flags of every command, and all commands with their own flags. They keep references to `app` and `line`.
 void add_global_flags(CLI::App& app, CommandLine& line);
 void add_commands(CLI::App& app, CommandLine& line);
 

@@ -94,8 +94,8 @@ class Completion {
 
   void add(std::string_view label, Item kind, std::string_view detail, std::string_view order,
            std::string_view doc = {}) {
-    // Above the bound, only names that begin with the written letters are added. An editor asks again after the next
-    // letter.
+    // After kMostShown names, only names that begin with the written letters are added. An editor asks again after the
+    // next letter.
     const std::string_view written = text_.substr(begin_, cursor_ - begin_);
     const bool goes_on = !written.empty() && label.starts_with(written);
     if (known_.size() >= (goes_on ? 2 * kMostShown : kMostShown)) {

@@ -86,7 +86,7 @@ class Published {
     for (const Expansion& step : d.expansion) {
       relate(related, step.call, fmt::format("expanding {}", step.name));
     }
-    // An editor's check expands less than a command, so reaching that bound says nothing about the file.
+    // The check for an editor has a lower limit of expansion than a command, so reaching it is not a fault of the file.
     Json json{{"range", range_of(d.primary.span)},
               {"severity", d.at_bound                       ? kInformation
                            : d.severity == Severity::kError ? kError

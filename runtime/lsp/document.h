@@ -22,7 +22,7 @@ class LineMap {
   Json range(uint32_t begin, uint32_t end) const;
   Json range(const Span& span) const { return range(span.begin, span.end); }
   uint32_t line_of(uint32_t offset) const;
-  uint32_t column(uint32_t offset) const;  // in UTF-16 code units
+  uint32_t column(uint32_t offset) const;  // number of UTF-16 code units before the offset in its line
   // Converts a position to a byte offset. As in the protocol, a character beyond the end of its line means the end of
   // the line, and the line after the last one means the end of the text. Throws Failure for any later line.
   uint32_t offset(const Json& position) const;

@@ -86,7 +86,7 @@ std::optional<FrameReader::Frame> FrameReader::next() {
     } else if (rest.size() <= kLongestHeader) {
       return std::nullopt;
     } else {
-      at_ += end != std::string_view::npos ? end + 4 : rest.size() - 3;  // an end may begin in the last three bytes
+      at_ += end != std::string_view::npos ? end + 4 : rest.size() - 3;  // "\r\n\r\n" may begin in the last three bytes
       fault = "a header has more than 4096 bytes";
     }
     if (!fault.empty() && !std::exchange(lost_, true)) {

@@ -54,7 +54,7 @@ class FrameReader {
 
   std::string buffer_;
   size_t at_ = 0;                 // the first unread byte of the buffer
-  size_t skip_ = 0;               // remaining bytes of a content that is too long
+  size_t skip_ = 0;               // number of bytes still to skip of a content that is too long
   std::optional<size_t> length_;  // length of the content that follows
   bool lost_ = false;             // a fault was reported, and no valid message has come since
 };

@@ -13,25 +13,25 @@ namespace xrun::lsp {
 
 enum class NameKind {
   kUnknown,
-  kOperator,   // from the table of operators
-  kBuiltin,    // readers, stages of data, curves, functions of numbers
-  kBlock,      // declarations that a call names
+  kOperator,   // an operator of the operator registry
+  kBuiltin,    // a reader, a stage of data, a curve or a function of numbers
+  kBlock,      // `block`
   kFunction,   // `fn`
   kPointwise,  // `pointwise`
   kOptimizer,
   kModel,
   kConstant,  // `option` and `let`
-  kRunPart,   // declarations of data, train, cluster, schedule and run
-  kImport,    // what `import ... as` declares
+  kRunPart,   // a declaration of data, train, cluster, schedule or run
+  kImport,    // the name that `import ... as` declares
   kParameter,
   kDimension,  // a dimension variable
-  kBinding,    // a value of a body
+  kBinding,    // a value that a body binds to a name
   kInput,
   kHead,
   kParam,  // `param` and `state`
-  kLabel,  // `as`
+  kLabel,  // the name after `as`
   kSource,
-  kField,  // bound by `data`, but not an input
+  kField,  // a field that `data` binds and that is not an input
   kSetting,
   kArgument,  // the name of an argument of an operator
   kType,
@@ -41,11 +41,11 @@ struct Occurrence {
   Span at;
   NameKind kind = NameKind::kUnknown;
   Span definition;                   // the name where it is declared; invalid if the language itself defines it
-  const lang::Decl* decl = nullptr;  // the declaration that it names, or that declares it
+  const lang::Decl* decl = nullptr;  // the declaration that the name refers to, or in which it is declared
   bool declares() const { return at == definition; }
 };
 
-// Whether such a name is part of the names of a model's tensors. Renaming it then loses their values in checkpoints.
+// Whether names of this kind are parts of the names of tensors. Renaming them then loses the values in checkpoints.
 constexpr bool names_tensors(NameKind kind) {
   return kind == NameKind::kLabel || kind == NameKind::kHead || kind == NameKind::kParam || kind == NameKind::kBlock;
 }

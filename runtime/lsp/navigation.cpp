@@ -99,7 +99,7 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
     if (document.analysis == nullptr) {
       continue;
     }
-    // Uses indices: reading the names of a file may load files of the standard library, which are added at the end.
+    // Uses indices, since reading the names of a file may load and append files of the standard library.
     for (size_t i = 0; i < document.analysis->files().size(); ++i) {
       add(*document.analysis, document.analysis->files()[i]);
     }

@@ -64,7 +64,7 @@ std::optional<lang::CheckedFile> checked(const std::string& path, const lang::Te
                     {.ops = &ops::registry(), .open = &open, .max_nodes = kMostNodes, .max_steps = kMostSteps});
 }
 
-// All texts, with the new word at these places.
+// The texts of all documents and of the files that their checks read, with `word` written at the places.
 lang::Texts renamed(const Context& context, std::vector<Place> places, const std::string& word) {
   lang::Texts texts = context.workspace.texts();
   for (const auto& [uri, document] : context.workspace.documents()) {

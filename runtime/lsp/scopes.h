@@ -48,12 +48,12 @@ class Scopes {
   // the others below return an unknown target if nothing has the name.
   Target find(std::string_view name) const;
   Target find_local(std::string_view name) const;
-  // A name of a model or of the data, as `train` and `data` see it.
+  // The target of a name of a model or of the data, as it is visible in `train` and `data`.
   Target find_outside(std::string_view name) const;
   // The target of `a.b`: a declaration of an imported file, or a binding of a model.
   Target member(const lang::Ast& ast, const lang::Expr& expr) const;
   Target member(std::string_view of, std::string_view name) const;
-  // The target of a part of a tensor's name: a label that was already met, or a head; otherwise a setting.
+  // The target of a part of a tensor's name: a label that was already visited, or a head; otherwise a setting.
   Target tensor_scope(std::string_view name) const;
 
  private:

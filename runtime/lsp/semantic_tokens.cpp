@@ -128,7 +128,7 @@ std::vector<Coloured> coloured(const Analysis& analysis) {
                                       [](const Coloured& known, uint32_t begin) { return known.at.begin < begin; });
     return one != end && one->at.begin == at.begin;
   };
-  bool begins = true;  // at the start of a statement
+  bool begins = true;  // the next token is at the start of a statement
   for (size_t i = 0; i < tokens.tokens.size(); ++i) {
     const lang::Token& token = tokens.tokens[i];
     const Span at = tokens.span(token);

@@ -63,7 +63,7 @@ Json value_at(const Json& json, std::initializer_list<const char*> path) {
     }
     at = &*found;
   }
-  return at->is_primitive() ? *at : Json();  // only flat values, since a copy of a deep one would recur deeply
+  return at->is_primitive() ? *at : Json();  // only primitive values, since copying a deep value would recurse deeply
 }
 
 // The paths of the folders that are open in the editor: `workspaceFolders`, or `rootUri` from older clients.

@@ -23,7 +23,7 @@ bool closes(TokenKind kind) {
 
 // The call that contains a place.
 struct Call {
-  std::string_view name;      // "conv"
+  std::string_view name;      // name of the called operator or block, "conv"
   std::string_view module;    // "vision" of vision.resnet(...); otherwise empty
   bool is_stage = false;      // follows an arrow, so that its first tensor is the incoming value
   size_t arguments = 0;       // number of arguments that end before that place
@@ -202,8 +202,8 @@ class Finder {
     }
   }
 
-  // Adds the signature of a word that a setting accepts, such as `knn(...)` of `active_classes`. The page of the
-  // setting contains it at the beginning.
+  // Adds the signature of a word that a setting accepts, such as `knn(...)` of `active_classes`. The signature is at
+  // the beginning of the setting's page.
   void add_choice() {
     const std::string path = setting_path(analysis_, offset_);
     const auto topics = path.empty() ? std::vector<lang::Topic>() : lang::find_topics(path, context_.topics);

@@ -139,7 +139,7 @@ void Workspace::change(const std::string& uri, const Json& changes, std::optiona
   Document& document = documents_[at(uri).uri];
   const bool is_whole = changes.is_array() && !changes.empty() && !changes[0].contains("range");
   if (document.lost && !is_whole) {
-    return;  // the fault was reported; only a change of the whole text helps
+    return;  // the fault was reported; the text stays unknown until the client sends the whole text
   }
   std::string& text = texts_[document.path];
   try {
@@ -177,7 +177,7 @@ std::vector<const Document*> Workspace::check() {
   std::vector<const Document*> checked;
   for (auto& [uri, document] : documents_) {
     if (document.changed && !document.lost) {
-      document.analysis.reset();  // first, so that only one analysis is in memory at a time
+      document.analysis.reset();  // frees the old analysis first, so that only one is in memory at a time
       document.analysis = std::make_unique<Analysis>(document.path, texts_, &clean_trials_);
       document.changed = false;
       checked.push_back(&document);

@@ -58,9 +58,9 @@ class Analysis {
 
 struct Document {
   std::string uri;
-  std::string path;  // its key in the workspace's texts
+  std::string path;  // key of the document's text in the workspace's texts
   std::optional<int64_t> version;
-  bool changed = true;                 // since the last check
+  bool changed = true;                 // the text has changed since the last check
   bool lost = false;                   // an edit could not be applied, so this text differs from the editor's
   std::unique_ptr<Analysis> analysis;  // null before the first check
 };
@@ -88,14 +88,14 @@ class Workspace {
   std::string uri_of(const std::string& path) const;
 
  private:
-  const Document& at(const std::string& uri) const;  // a Failure if it is not open
+  const Document& at(const std::string& uri) const;  // throws Failure if the document is not open
   void refuse_much(size_t more) const;
   void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
 
   std::vector<std::string> folders_;
   std::map<std::string, Document> documents_;  // index: URI
   lang::Texts texts_;                          // texts of the documents, by path
-  lang::CleanTrials clean_trials_;             // trials of all checks
+  lang::CleanTrials clean_trials_;             // trials of the checks of all documents
 };
 
 // Convert "file:///a/b%20c.xgraph" to "/a/b c.xgraph" (other URIs stay as they are), and an absolute path to a URI.

@@ -1,11 +1,14 @@
-"""What active classes and narrow formats of class rows cost in accuracy: real glyphs, trained with each choice and seed.
+"""Measures the accuracy that active classes and narrow formats of class rows cost, on real glyphs.
 
-  active_accuracy.py DIR [--xrun build/release/xrun] [--width 16] [--dim 128] [--epochs 4] [--seeds 1 2 3] [--only NAME ...] [--table]
+  active_accuracy.py DIR [--xrun build/release/xrun] [--width 16] [--dim 128] [--epochs 4] [--seeds 1 2 3]
+                     [--only NAME ...] [--table]
 
-Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
-a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
-block and features of `--dim` elements, its data and margin, trained by SGD with momentum; rows of other classes catch up (`untouched = exact`). The table gives, for
-each source, the mean over seeds, and the difference from `all` of the same seed: mean, smallest and largest, all in percent.
+Trains one run for each choice and seed. Each run has its own directory in DIR and is done only once: when the program is
+started again, it does only the missing runs, and continues an interrupted run from its last checkpoint. The model, data
+and margin are those of models/glyphs.xgraph, with `--width` channels in the first block and features of `--dim` elements.
+The optimizer is SGD with momentum; rows of classes that are not active catch up (`untouched = exact`). For each source,
+the table gives the mean accuracy over seeds, and the difference from the run `all` with the same seed: mean, smallest and
+largest, all in percent. With --table, only the table is printed.
 """
 
 import argparse
@@ -60,7 +63,7 @@ train cosine {{
 }}
 """
 
-# 1 % of the classes are 209. With a batch of 32 they have space for the four nearest classes of each target and a few
+# 1 % of the classes are 209 classes. With a batch of 32, these are the four nearest classes of each target and a few
 # random classes.
 NEIGHBOURS = {"10%": 32, "1%": 4}
 KNN = "knn(neighbours={neighbours}, active={share}, rebuild=0.1 epochs, log_q={log_q})"
@@ -71,7 +74,7 @@ def active(kind, share, log_q):
     return "active_classes = " + kind.format(neighbours=NEIGHBOURS[share], share=share, log_q=log_q), "untouched = exact"
 
 
-CHOICES = {  # name: the setting of active classes, and of rows that a step does not use
+CHOICES = {  # name: the setting of active classes, and the setting for rows that a step does not use
     "all": ("", ""),
     "knn 1 %, logQ": active(KNN, "1%", "true"),
     "knn 10 %, logQ": active(KNN, "10%", "true"),
@@ -93,7 +96,7 @@ def text(args, name, seed):
 
 
 def accuracies(directory):
-    """Of the last evaluation, by source, and the seconds of the run; None where the run has not ended."""
+    """Returns the accuracies of the last evaluation by source, and the seconds of the run; None if it has not ended."""
     last, seconds = None, None
     for root, _, names in os.walk(os.path.join(directory, "ckpt")):
         if "log.jsonl" in names:
@@ -106,7 +109,10 @@ def accuracies(directory):
 
 
 def train_once(base, name, seed, text, command):
-    """Trains the model `text` by `command` in a directory of `base` of its own, unless that has been done; accuracies() of it."""
+    """Trains the model `text` with `command` in its own directory below `base`, unless this is done already.
+
+    Returns accuracies() of the directory.
+    """
     directory = os.path.join(base, f"{name.replace(' ', '').replace('%', '').replace(',', '-')}-{seed}")
     os.makedirs(directory, exist_ok=True)
     found = accuracies(directory)
@@ -158,7 +164,7 @@ def main():
     parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
     args = parser.parse_args()
     results = {}
-    for seed in args.seeds:  # all choices for one seed before the next seed
+    for seed in args.seeds:  # runs all choices for one seed before the next seed
         for name in args.only:
             results[(name, seed)] = run(args, name, seed)
     table(results, args.seeds)

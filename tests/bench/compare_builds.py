@@ -1,11 +1,11 @@
-"""Training speed of two builds of xrun against each other, in one run, interleaved.
+"""Compares the training speeds of two builds of xrun, which run in turn.
 
   compare_builds.py OLD NEW [--rounds 5] [--only TEXT]
 
-OLD and NEW are xrun binaries. Every round runs each configuration once with each of them, the order changing from round to
-round. The table gives medians of images per second after warm-up and the ratio NEW / OLD of each pair: its median, the
-smallest and the largest. The machine may be shared: the ratios count. Omniglot needs ../shared/data; ResNet-50 learns
-synthetic data.
+OLD and NEW are xrun binaries. Every round runs each configuration once with each binary, and the order of the binaries
+alternates between rounds. The table gives the median of the images per second after warm-up, and for the ratio NEW / OLD of
+each pair its median, the smallest and the largest. If the machine is shared, only the ratios are meaningful. Omniglot needs
+../shared/data; ResNet-50 is trained on synthetic data.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--only", default="", help="configurations whose name has this text")
     args = parser.parse_args()
 
-    speeds = {}  # by configuration: pairs of images per second
+    speeds = {}  # for each configuration: pairs of images per second (OLD, NEW)
     with tempfile.NamedTemporaryFile("w", suffix=".xgraph") as resnet:
         resnet.write(RESNET.format(models=os.path.abspath(args.models)))
         resnet.flush()

@@ -1,10 +1,11 @@
-"""An all-gather and a reduce-scatter between ranks of this host: xrun against the MPI library's own, in one run, interleaved.
+"""Compares an all-gather and a reduce-scatter between ranks of this host: xrun against the MPI library, in turn.
 
   compare_collectives.py [--xrun build/release/xrun] [--ranks 2] [--mib 64] [--rounds 5]
 
-Each round runs `xrun bench comm` in one process, then by mpirun, then by mpirun with --messages, then mpi_collectives.cpp, which is compiled
-first with mpicxx. A rate is the size of the array over the median of nine times in a round; the table has the median of the rounds, with the
-least and the most in brackets. Open MPI wants OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 where root calls it.
+Each round runs `xrun bench comm` in one process, then with mpirun, then with mpirun and --messages, and then
+mpi_collectives.cpp, which mpicxx compiles first. A rate is the size of the array, divided by the median of nine times in a
+round; the table has the median over the rounds, with the smallest and largest in brackets. If root calls the script, Open
+MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Training speed of the glyph model: xrun's plans against one another and against PyTorch, in one run, interleaved.
+"""Compares training speeds of the glyph model: several plans of xrun and PyTorch, in turn.
 
   compare_glyphs.py --xrun build/release/xrun --model models/glyphs.xgraph [--torch PYTHON] [--rounds 5]
 
-Every round runs each configuration once; the table gives medians of the rounds. Speeds are images per second in the steps
-after warm-up, augmentation included on both sides. The machine may be shared: the ratios count.
+Every round runs each configuration once; the table gives medians over the rounds. Speeds are images per second in the steps
+after warm-up, with augmentation in both programs. If the machine is shared, only the ratios are meaningful.
 """
 
 import argparse
@@ -26,9 +26,11 @@ PRECISIONS = {"f32": "f32", "bf16": "mixed(bf16)"}
 
 
 def run_xrun(args, precision, flags):
-    """Images per second over the steps after warm-up, with shares of a step's time: of the device where it is longest for
-    communication, as a mean over the devices for idle time (the bubble). The imbalance is what the busiest device has to do
-    beyond the mean, as a share of the mean."""
+    """Returns images per second over the steps after warm-up, and shares of a step's time.
+
+    The share of communication is that of the device with the longest communication. The share of idle time (the bubble) is
+    the mean over the devices. The imbalance is the busy time of the busiest device, divided by the mean, less 1.
+    """
     with tempfile.TemporaryDirectory() as out:
         words = [args.xrun, "train", args.model, "-C", out, "--resume", "never", "--progress", "json", "--threads", str(args.threads),
                  "--steps", str(args.warmup + args.steps), "--set", f"train.precision={PRECISIONS[precision]}",

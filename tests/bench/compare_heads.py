@@ -1,10 +1,12 @@
-"""A training step of a classifier head: xrun against PyTorch in one run, interleaved.
+"""Compares a training step of a classifier head in xrun and in PyTorch, in turn.
 
-  compare_heads.py [--xrun build/release/xrun] [--torch PYTHON] [--classes 200K] [--dims 128 512] [--dtypes f32 bf16] [--rounds 5]
+  compare_heads.py [--xrun build/release/xrun] [--torch PYTHON] [--classes 200K] [--dims 128 512] [--dtypes f32 bf16]
+                   [--rounds 5]
 
-In every round `xrun bench head` runs once, in a process of its own, and then each rival of torch_heads.py one step, in processes that
-wait meanwhile. A ratio compares a rival's step with xrun's of the same round; the table has medians, least and most. Without a Python that
-has PyTorch (--torch or XRUN_TORCH_PYTHON) xrun is measured alone. Data are synthetic, and only the head runs: no trunk, no loader.
+In every round, `xrun bench head` runs once in its own process. Then each PyTorch variant of torch_heads.py runs one step in
+its own process, which waits between rounds. A ratio divides the time of a variant's step by that of xrun in the same round;
+the table has the medians, smallest and largest ratios. Without a Python that has PyTorch (--torch or XRUN_TORCH_PYTHON),
+only xrun is measured. Data are synthetic, and only the head runs, without a trunk and without loading data.
 """
 
 import argparse
@@ -31,7 +33,7 @@ def run_xrun(args, dim, dtype):
 
 
 class Rival:
-    """A process of torch_heads.py that runs a step when it is asked to."""
+    """A process of torch_heads.py, which runs one step for each request."""
 
     def __init__(self, args, kind, dim, dtype):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_heads.py")
@@ -59,7 +61,7 @@ class Rival:
 
 
 def spread(values, form):
-    """The median, with the least and the most in brackets."""
+    """Formats the median, with the smallest and the largest value in brackets."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
@@ -68,7 +70,7 @@ def mib(count):
 
 
 def compare(args, dim, dtype):
-    """Rows of the table for one head."""
+    """Measures one size of the head, and returns its rows of the table."""
     kinds = [] if args.torch is None else args.rivals + ([f"sampled={args.partial_fc}"] if args.partial_fc else [])
     rivals = []
     for kind in kinds:

@@ -1,10 +1,12 @@
-"""What compressed gradients cost in accuracy: real glyphs, trained in four replicas with whole and with selected gradients.
+"""Measures the accuracy that compressed gradients cost, on real glyphs trained in four replicas.
 
-  compressed_accuracy.py DIR [--xrun build/release/xrun] [--width 8] [--dim 64] [--epochs 4] [--seeds 1 2 3] [--only NAME ...] [--table]
+  compressed_accuracy.py DIR [--xrun build/release/xrun] [--width 8] [--dim 64] [--epochs 4] [--seeds 1 2 3]
+                         [--only NAME ...] [--table]
 
-Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
-a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
-block and features of `--dim` elements, its data and margin. The table is that of active_accuracy.py: differences are from `dense` of the same seed.
+Each run has its own directory in DIR and is done only once: when the program is started again, it does only the missing
+runs, and continues an interrupted run from its last checkpoint. The model, data and margin are those of
+models/glyphs.xgraph, with `--width` channels in the first block and features of `--dim` elements. The table is like that of
+active_accuracy.py: differences are from the run `dense`, which exchanges whole gradients, with the same seed.
 """
 
 import argparse
@@ -66,7 +68,7 @@ def main():
     parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
     args = parser.parse_args()
     results = {}
-    for seed in args.seeds:  # all choices for one seed before the next seed
+    for seed in args.seeds:  # runs all choices for one seed before the next seed
         for name in args.only:
             results[(name, seed)] = run(args, name, seed)
     table(results, args.seeds, "dense")

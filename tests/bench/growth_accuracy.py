@@ -1,10 +1,11 @@
-"""Growing batches beside falling rates: the glyph model trained by SGD with step decay, by LARS with fccs, and by AdamW with a cosine.
+"""Compares growing batches with falling learning rates: the glyph model by SGD, LARS and AdamW.
 
   growth_accuracy.py DIR [--xrun build/release/xrun] [--width 8] [--dim 96] [--seed 1] [--only NAME ...]
 
-Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
-a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
-block and features of `--dim` elements, its data and margin. Prints the accuracy on both test fonts at the end.
+SGD uses a step decay of the rate, LARS uses fccs, and AdamW a cosine schedule. Each run has its own directory in DIR and is
+done only once: when the program is started again, it does only the missing runs, and continues an interrupted run from its
+last checkpoint. The model, data and margin are those of models/glyphs.xgraph, with `--width` channels in the first block and
+features of `--dim` elements. At the end, the accuracies on both test fonts are printed.
 """
 
 import argparse

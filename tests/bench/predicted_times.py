@@ -1,13 +1,14 @@
-"""The step that a plan predicts by measured costs, and the step that a run takes: one device with one worker on one core.
+"""Compares the step times that plans predict from measured kernel times with the step times of runs.
 
   predicted_times.py [--xrun build/release/xrun] [--models models] [--rounds 5] [--only TEXT] [--core N]
 
-Every round runs each model for some seconds, and before and after that times all kernels anew and plans; the prediction is
-the mean of both, since a shared machine changes its speed meanwhile. A measured step is the time between two
-lines of the log by the number of steps between them: computing, data, and all that a run does beside them. The table gives
-medians of the rounds, and of each round's ratio measured / predicted the median, the smallest and the largest. A core that
-others use takes longer. Digits need models/digits.csv (scripts/digits.sh), MNIST and Omniglot ../shared/data; a model whose
-data are absent is named and left out. ResNet, ViT and AmoebaNet are small ones and learn synthetic data.
+A run has one device with one worker on one core. Every round runs each model for some seconds; before and after the run, it
+measures all kernels again and makes a plan. The prediction is the mean of both plans, since the speed of a shared machine
+changes. The measured step time is the time between two lines of the log, divided by the number of steps between them. It
+includes computing, data, and all other work of a run. The table gives medians over the rounds, and for the ratio measured /
+predicted of each round the median, the smallest and the largest. If others use the core, the step takes longer. Digits need
+models/digits.csv (scripts/digits.sh), MNIST and Omniglot need ../shared/data; a model without its data is reported and
+skipped. ResNet, ViT and AmoebaNet are small variants that are trained on synthetic data.
 """
 
 import argparse
@@ -62,7 +63,7 @@ model small_amoeba {{
 """),
 }
 STEPS = {"digits": 10_000, "mnist": 24, "omniglot": 6, "glyphs": 4, "small ResNet": 16, "small ViT": 16, "small AmoebaNet": 8}
-INTERVALS = 5  # number of measured intervals, after one interval of warm-up
+INTERVALS = 5  # number of measured intervals between log lines, after one interval of warm-up
 
 
 def words(args, path, command):

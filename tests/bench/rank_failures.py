@@ -1,15 +1,18 @@
-"""How soon a run of several processes sees that a rank has died or is frozen, how soon it takes steps again, and what failures cost.
+"""Measures how soon a run of several processes detects a killed or frozen rank and continues, and the cost of failures.
 
   rank_failures.py DIR [--xrun build/release/xrun] [--ranks 3] [--rounds 20] [--seed 1]
-  rank_failures.py DIR --useful MINUTES [--mean-gap 60] [--model FILE] [--set NAME=VALUE ...] [--xrun ...] [--ranks 3] [--seed 1]
+  rank_failures.py DIR --useful MINUTES [--mean-gap 60] [--model FILE] [--set NAME=VALUE ...] [--xrun ...] [--ranks 3]
+                   [--seed 1]
 
-Each round starts `xrun train --restarts 1 -- mpirun -n RANKS xrun train` on a small synthetic model, waits for its first checkpoint and a
-random time more, and then kills (SIGKILL) or freezes (SIGSTOP) a random rank, in turn. Prints seconds from the signal to the message
-that names the rank, and to the first step after the restart: median, 95th percentile and largest.
+Each round starts `xrun train --restarts 1 -- mpirun -n RANKS xrun train` on a small synthetic model, and waits for its first
+checkpoint and for a random time. Then it kills a random rank (SIGKILL); after all these rounds, other rounds freeze a rank
+(SIGSTOP). Prints the seconds from the signal to the message that names the rank, and to the first step after the restart:
+median, 95th percentile and largest.
 
-With --useful, one run (of FILE, or of the small model) loses a random rank again and again, each time after it has taken steps for a time
-that is drawn from an exponential distribution with a mean of --mean-gap seconds; it saves every `auto(mtbf=...)` of that mean. Prints the useful time: the
-steps that the run has kept, times the mean time of its steps without a save or a start, as a share of the time since its first step. Needs Open MPI's mpirun.
+With --useful, one run (of FILE, or of the small model) repeatedly loses a random rank. The times between the failures have
+an exponential distribution with a mean of --mean-gap seconds, and the run saves every `auto(mtbf=...)` of this mean. Prints
+the useful time as a share of the time since the first step: the number of steps that the run has kept, times the mean time
+of a step without a save or a start. Needs Open MPI's mpirun.
 """
 
 import argparse
@@ -47,7 +50,7 @@ train quick {
 
 
 def ranks_of(launcher):
-    """Process ids of the ranks below the launcher, by rank."""
+    """Returns the process ids of the launcher's ranks, by rank. `launcher` is the mark of the run (see start)."""
     found = {}
     for name in os.listdir("/proc"):
         try:
@@ -63,7 +66,7 @@ def ranks_of(launcher):
 
 
 def start(args, directory, mark, restarts, model, flags):
-    """A run of `model` in a directory, whose ranks have `mark` in their environment. Its progress comes on stderr."""
+    """Starts a run of `model` in a directory. `mark` is in the environment of its ranks; its progress is on stderr."""
     xrun = os.path.abspath(args.xrun)
     variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XRUN_ROUND": mark}
     return subprocess.Popen([xrun, "train", "--restarts", str(restarts), "--", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
@@ -114,7 +117,7 @@ def play(args, chance, number, how):
 
 
 class Run:
-    """`xrun train --restarts` of `model` in a directory of its own, and the steps that it has told of."""
+    """A run of `xrun train --restarts` in its own directory, and the steps that it has reported."""
 
     def __init__(self, args, mark, model):
         directory = os.path.join(args.dir, "useful")
@@ -123,7 +126,7 @@ class Run:
         self.mark = mark
         settings = [f"train.checkpoint.every=auto(mtbf={args.mean_gap:g}s)", "train.log.every=1 steps", "train.epochs=1000", *args.set]
         self.run = start(args, directory, mark, 1000, model, [*[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"])
-        self.steps = []  # (time, step, saves so far, starts so far), in the order of the log's lines
+        self.steps = []  # (time, step, saves so far, starts so far) for each step, in the order of the log
         self.saves = 0
         self.starts = 0
         self.tail = []
@@ -139,7 +142,7 @@ class Run:
                 self.steps.append((time.monotonic(), int(step.group(1)), self.saves, self.starts))
 
     def wait_for_a_step(self, after):
-        """Until a step after the time `after`."""
+        """Waits until the run reports a step after the time `after`."""
         while not self.steps or self.steps[-1][0] < after:
             if self.run.poll() is not None:
                 raise SystemExit("the run ended:\n" + "".join(self.tail))
@@ -155,7 +158,7 @@ class Run:
 
 
 def kill_one(run, chance):
-    """Whether a rank was there to be killed: in the middle of a start there may be none."""
+    """Kills a random rank. Returns whether there was a rank: during a start there may be no ranks."""
     ranks = ranks_of(run.mark.encode())
     try:
         os.kill(ranks[chance.choice(sorted(ranks))], signal.SIGKILL)
@@ -165,7 +168,7 @@ def kill_one(run, chance):
 
 
 def break_again_and_again(args, chance, run):
-    """The number of kills."""
+    """Kills ranks at random times for --useful minutes, and returns the number of kills."""
     run.wait_for_a_step(0)
     kills = 0
     until = run.steps[0][0] + 60 * args.useful
@@ -199,7 +202,7 @@ def useful_time(args, chance):
     wall = run.steps[-1][0] - run.steps[0][0]
     kept = run.steps[-1][1] - run.steps[0][1]
     step = statistics.mean(plain)
-    away = sum(after[0] - before[0] - step for before, after in starts)  # each start ends with a step
+    away = sum(after[0] - before[0] - step for before, after in starts)  # the time of a restart includes its first step
     again = sum(before[1] - after[1] + 1 for before, after in starts)
     print(f"{kills} kills in {wall:.0f} s, {kept} steps kept, {again} taken again, {away:.1f} s between a last step and the first one of "
           f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * sum(saving) / max(1, len(saving)):.2f} ms")

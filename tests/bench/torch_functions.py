@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Forward and backward of element-wise functions and steps of optimizers: xrun's compiled loops against torch.compile.
+"""Compares element-wise functions (forward and backward) and optimizer steps: xrun's compiled loops and torch.compile.
 
   python3 tests/bench/torch_functions.py [--rounds 5]
 
-Needs PyTorch 2.13 in the interpreter that runs it, and build/release/xrun_ops_bench. Both compute on two threads, by turns;
-medians count. 8192 x 1024 elements; a ratio above 1 says that xrun is faster.
+Needs PyTorch 2.13 in the Python that runs this script, and build/release/xrun_ops_bench. Both programs compute on two
+threads and run in turn; the results are medians. Tensors have 8192 x 1024 elements. If a ratio is above 1, xrun is faster.
 """
 import argparse
 import json

@@ -1,7 +1,7 @@
-"""The glyph model of models/glyphs.xgraph in PyTorch on the CPU: the rival that `make bench` measures xrun against.
+"""Trains the model of models/glyphs.xgraph in PyTorch on the CPU, for the comparison with xrun in `make bench`.
 
-Same layers, batch, loss, optimizer (fused), augmentation on the training threads, channels-last, full softmax head. Prints
-one JSON object: images per second over the timed steps, after warm-up.
+The layers, batch, loss, optimizer (fused) and augmentation (on the training threads) are equal to those of xrun; tensors are
+channels-last, and the head is a full softmax. Prints one JSON object: images per second over the timed steps, after warm-up.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Glyphs(nn.Module):
 
 
 def draw_glyphs(count):
-    """Real glyphs where a font is there, else noise of the same shape: speed does not depend on it."""
+    """Draws real glyphs if the font is installed; otherwise makes noise: speed does not depend on pixels."""
     try:
         from PIL import Image, ImageDraw, ImageFont
 
@@ -67,7 +67,7 @@ def draw_glyphs(count):
 
 
 def augment(pixels):
-    """The chain of the model file: scale, affine, stroke weight, blur, noise."""
+    """Applies the augmentation of models/glyphs.xgraph: scale, affine, stroke weight, blur, noise."""
     x = pixels.float() / 255
     n = x.shape[0]
     u = lambda r: (torch.rand(n) * 2 - 1) * r

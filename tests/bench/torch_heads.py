@@ -1,20 +1,21 @@
-"""A training step of a classifier head in PyTorch on the CPU: the rivals of `xrun bench head`, a process each.
+"""Runs a training step of a classifier head in PyTorch on the CPU, for the comparison with `xrun bench head`.
 
   torch_heads.py KIND CLASSES DIM BATCH DTYPE THREADS
 
-One line of JSON says that the head is ready, after a step to warm up, or why it cannot be measured (torch.compile without a compiler). Then each line on stdin
-runs a step and answers with its time and the peak memory of the process. KIND is one of
+After a warm-up step, the process prints a line of JSON, which says that the head is ready, or why it cannot be measured
+(torch.compile without a compiler). Then it runs one step for each line on stdin, and prints the time of the step and the
+peak memory of the process. KIND is one of
 
   plain       linear, cross_entropy, backward, fused SGD
-  chunked     the classes in eight chunks that are recomputed in the backward pass; each chunk is updated and its gradient
-              freed as soon as it is there
-  compiled    plain through torch.compile
-  sampled=R   Partial FC: the classes of the batch and random others, a share R of all, and an update of those rows alone
+  chunked     splits the classes into eight chunks that are recomputed in the backward pass; each chunk is updated, and its
+              gradient is freed, as soon as the gradient is complete
+  compiled    plain with torch.compile
+  sampled=R   Partial FC: the classes of the batch and random others, a share R of all classes; only their rows are updated
               (An et al., "Killing Two Birds with One Stone: Efficient and Robust Training of Face Recognition CNNs by
               Partial FC", CVPR 2022)
 
-Weights are f32; bf16 is autocast. The loss is the mean of softmax cross entropy, and each step makes the gradient of the
-features, too.
+Weights are f32; bf16 means autocast. The loss is the mean of softmax cross entropy, and each step also computes the gradient
+of the features.
 """
 
 import json
@@ -26,7 +27,7 @@ RATE = 0.1
 
 
 def memory(key):
-    """VmHWM or VmRSS of this process in bytes."""
+    """Returns VmHWM or VmRSS of this process, in bytes."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith(key + ":"))
 

@@ -1,13 +1,13 @@
-"""Real data as a user has them, made of the shared test data: folders of handwritten characters, and a table.
+"""Makes data sets like those of users from the shared test data: folders of handwritten characters, and a table.
 
   make_data.py SHARED OUT
 
   OUT/greek/train/character01/1.png ... 15.png, OUT/greek/test/character01/16.png ... 20.png   24 classes, from Omniglot
-  OUT/hebrew/train, OUT/hebrew/test                                                            22 classes, the same way
-  OUT/new/1.png ... 12.png                     the last drawing of the first twelve Greek characters, to be named
-  OUT/digits.csv                               4,000 MNIST digits as means of 4 x 4 pixels, with a header; the label is a word
+  OUT/hebrew/train, OUT/hebrew/test                                                            22 classes, in this form
+  OUT/new/1.png ... 12.png                     the last drawing of the first twelve Greek characters, to be classified
+  OUT/digits.csv                               4,000 MNIST digits as means of 4 x 4 pixels, with a header; labels are words
 
-SHARED is the folder with `omniglot` and `mnist`. Needs Python alone.
+SHARED is the folder with `omniglot` and `mnist`. Needs only Python.
 """
 
 import gzip

@@ -1,14 +1,17 @@
-"""Runs docs/start/walkthrough.md: writes its files, types its commands in order, and compares their output with the page.
+"""Runs the commands of docs/start/walkthrough.md and compares their output with the page.
 
   walkthrough.py [--xrun build/release/xrun] [--shared ../shared/data] [--python PYTHON] [--update]
 
-A block that begins with ```console has commands (`$ ...`, continued on lines that begin with `> `), each with its output; one
-that begins with ```xgraph NAME is written to the file NAME first. All commands run in one new directory, with `xrun` in
-their path and the variable `checkout` for the directory of this project. A command must exit 0, unless the next one is `echo $?`, whose output the page shows.
-Numbers, times, digests and drawings depend on the machine and the day, so they are compared as such and not by value. A value
-that matters is checked by a comment after the block: <!-- at least 90: REGEX with one group -->, which the output of the block must have.
+A block that begins with ```console has commands (`$ ...`, continued on lines that begin with `> `), each followed by its
+output. A block that begins with ```xgraph NAME is written to the file NAME. Blocks are processed in order. All commands run
+in one new directory, with `xrun` in their path and the directory of this project in the variable `checkout`. A command must
+exit with 0, unless the next command is `echo $?`, whose output the page shows.
 
-A section whose heading ends with (PyTorch) is skipped with a message if PYTHON lacks PyTorch. --update writes the output into the page.
+Numbers, times, digests and drawings depend on the machine and the day, so they may differ from the page. If a value matters,
+a comment after the block checks it: <!-- at least 90: REGEX with one group -->. The output of the block must match REGEX.
+
+If PYTHON lacks PyTorch, sections whose heading ends with (PyTorch) are skipped with a message. --update writes the output
+into the page.
 """
 
 import argparse
@@ -22,17 +25,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, "..", "..", "docs", "start", "walkthrough.md")
 BLOCK = re.compile(r"^```(console|xgraph \S+)\n(.*?)^```\n", re.M | re.S)
 BAR = re.compile(r"^<!-- at least ([\d.]+): (.*) -->$", re.M)
-# Lines that only a slow machine prints.
+# Matches the lines that xrun prints only on a slow machine.
 OF_SLOWNESS = re.compile(r"^(\S+Z (working|waiting)|warning\[XG0812\]| *warning: a step |.* predicted (was|were) ).*\n", re.M)
 
-# The plans that the search compares depend on the speeds of the processor's instruction set.
+# Matches the reasons for a plan, which depend on the speeds of the processor's instruction set.
 REASONS = re.compile(r"^  why .*?(?=^  wrote|\Z)", re.M | re.S)
 # Matches a row of a curve or of a schedule.
 DRAWING = re.compile(r"^.*\|[^|]*(\||•).*$|^ *\|$")
 
 
 def commands_of(block):
-    """Pairs of a command and the output that stands behind it."""
+    """Returns the pairs of a command and its output in a console block."""
     pairs = []
     for line in block.splitlines():
         if line.startswith("$ "):
@@ -45,7 +48,7 @@ def commands_of(block):
 
 
 def shape_of(text):
-    """What of an output is the same on every machine and every day."""
+    """Returns the lines of an output without the parts that depend on the machine or the day."""
     text = OF_SLOWNESS.sub("", text)
     text = REASONS.sub("", text)
     # Whether devices wait for each other depends on the speed of the machine.

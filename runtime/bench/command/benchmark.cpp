@@ -33,7 +33,7 @@ std::string markdown_of(const BenchReport& report) {
   return names + "\n" + rule + "\n" + texts + "\n";
 }
 
-// The first given flag that chooses a model or a plan. Benchmarks have neither, so it is rejected; empty: no such flag.
+// The first given flag that chooses a model or a plan; empty if there is no such flag. Benchmarks use no such flag.
 std::string idle_flag(const GlobalOptions& options) {
   return !options.sets.empty()       ? "--set"
          : !options.run.empty()      ? "--run"
@@ -75,11 +75,11 @@ int run_benchmark(const GlobalOptions& options, std::string_view name, const Ben
   }
   const std::unique_ptr<Benchmark> benchmark = make_benchmark(name, args);
   const Result<BenchReport> report = benchmark->run(options);
-  if (!report.ok()) {  // an error without a message here has a message on another rank
+  if (!report.ok()) {  // if the message is empty, another rank prints the error
     return report.error().message.empty() ? exit_code(report.error().kind) : console.fail(report.error());
   }
   if (report->fields.empty()) {
-    return 0;  // another rank reports
+    return 0;  // another rank prints the report
   }
   for (const std::string& note : report->notes) {
     console.note("note: " + note + "\n");

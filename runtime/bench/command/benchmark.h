@@ -17,11 +17,11 @@ namespace xrun::cli {
 // rows of several runs make one table.
 struct BenchReport {
   struct Field {
-    std::string name;  // "step"
+    std::string name;  // name of the figure, "step"
     std::string text;
   };
   std::vector<Field> fields;
-  nlohmann::ordered_json json;     // one object; bytes, seconds and rates as plain numbers
+  nlohmann::ordered_json json;     // the figures as one object; bytes, seconds and rates are plain numbers
   std::vector<std::string> notes;  // facts about the case that the figures do not show; printed to stderr
 };
 

@@ -34,7 +34,7 @@ class CommBenchmark final : public Benchmark {
   }
 
  private:
-  // `world`: null if this process is alone.
+  // `world`: all ranks that a launcher started; null if this process runs alone.
   Result<BenchReport> measure(const GlobalOptions& options, runtime::World* world) const {
     const runtime::Host host = runtime::detect_host();
     runtime::CollectiveCase one;
@@ -115,8 +115,8 @@ class CommBenchmark final : public Benchmark {
     return report;
   }
 
-  // Destroyed with the benchmark, after the report is printed. Its end waits for all ranks, since a launcher kills
-  // ranks that have not ended soon after the first one.
+  // The world is destroyed with the benchmark, after the report is printed. Its destructor waits for all ranks, since a
+  // launcher kills the other ranks soon after the first one has ended.
   std::unique_ptr<runtime::World> world_;
   CommBenchArgs args_;
 };

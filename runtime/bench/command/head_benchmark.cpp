@@ -66,7 +66,7 @@ class HeadBenchmark final : public Benchmark {
   }
 
  private:
-  // The largest number of classes that the targets of a step can have; at least this many classes are active.
+  // The largest number of different classes among the targets of a step; at least this many classes are active.
   int64_t needed() const { return std::min(one_.batch, one_.classes); }
 
   Status check() const {
@@ -110,19 +110,19 @@ class HeadBenchmark final : public Benchmark {
     return {};
   }
 
-  // The medians of the rounds, and what follows from them.
+  // Medians over the rounds, and figures computed from them.
   struct Medians {
     Seconds step = 0;
-    Seconds least = 0;  // the fastest step
+    Seconds least = 0;  // time of the fastest step
     Seconds selection = 0;
     Seconds forward = 0;
     Seconds backward = 0;
-    double samples = 0;  // rows a second
-    double flops = 0;    // this and the next two: the machine's rates
+    double samples = 0;  // rows per second
+    double flops = 0;    // the machine's operations per second; next: its exponentials and its bytes per second
     double exponentials = 0;
     double traffic = 0;
     MachineShare share;
-    Bytes beyond = 0;  // memory of the peak that is not weights, states, lists or logits
+    Bytes beyond = 0;  // peak memory less the weights, states, lists and logits
   };
 
   Medians medians_of(const runtime::HeadFigures& figures, const runtime::Host& host) const {

@@ -129,7 +129,7 @@ class KnnBenchmark final : public Benchmark {
                     BenchReport& report) const {
     std::vector<double> rates;
     std::vector<double> shares;
-    std::vector<double> processor_shares;  // in processor time, which other programs do not change
+    std::vector<double> processor_shares;  // shares by processor time, which other programs do not change
     std::vector<double> processors;
     for (const runtime::KnnRound& round : figures.rounds) {
       rates.push_back(round.flops.a_second());

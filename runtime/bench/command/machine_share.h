@@ -10,9 +10,9 @@ namespace xrun::cli {
 // If other programs take processors while the machine's rates are measured, the measured rates are too low, and the
 // share is too high, even above 1.
 struct MachineShare {
-  double share = 0;            // measured by the clock
-  double processor_share = 0;  // measured by processor time of this process
-  double processors = 1;       // the part of their processors that the workers got while the rates were measured
+  double share = 0;            // share of the machine's rate, by wall time
+  double processor_share = 0;  // share of the machine's rate, by processor time of this process
+  double processors = 1;       // share of processor time that the workers got while the rates were measured
 
   // The largest plausible share: even on an idle machine the rates vary by some per cent.
   static constexpr double kMost = 1.05;
@@ -21,7 +21,7 @@ struct MachineShare {
 };
 
 // Computes MachineShare::processors.
-//   time     the measurement of a rate whose workers never wait
+//   time     wall and processor time of a measurement whose workers never wait
 //   threads  the number of threads that measured it, on `cores` cores
 double processors_of(const runtime::Elapsed& time, int threads, int cores);
 

@@ -14,15 +14,15 @@ class App;
 namespace xrun::cli {
 
 struct HeadBenchArgs {
-  std::string mode = "full";          // full sample knn
-  std::optional<int64_t> active;      // active classes of a step
-  std::optional<int64_t> neighbours;  // length of the lists of mode knn
+  std::string mode = "full";          // full, sample or knn
+  std::optional<int64_t> active;      // number of active classes in a step
+  std::optional<int64_t> neighbours;  // length of each class's list of neighbours in mode knn
   int64_t classes = 1'000'000;
   int64_t dim = 128;
   int64_t batch = 256;
-  std::string dtype = "f32";      // f32 bf16
-  std::string weights = "f32";    // f32 bf16 fp8
-  std::string momentum = "none";  // none f32 bf16
+  std::string dtype = "f32";      // f32 or bf16
+  std::string weights = "f32";    // f32, bf16 or fp8
+  std::string momentum = "none";  // none, f32 or bf16
   bool cosine = false;
   double margin = 0;
   double kept = 1;  // share of the logits that are kept for the backward sweep
@@ -36,14 +36,14 @@ struct KnnBenchArgs {
   std::optional<int64_t> neighbours;
   bool approximate = false;
   std::optional<int64_t> probes;
-  std::string rows = "random";  // random tree
+  std::string rows = "random";  // random or tree
   int64_t rounds = 3;
 };
 
 struct CommBenchArgs {
   int64_t mib = 64;
   int64_t rounds = 9;
-  bool messages = false;  // ranks of one host use messages
+  bool messages = false;  // ranks of one host exchange data by messages
 };
 
 struct JitBenchArgs {
@@ -61,7 +61,7 @@ inline constexpr const char* kBenchAbout = "measure a part of xrun on this machi
 
 struct BenchmarkEntry {
   const char* name;
-  const char* about;  // in `xrun bench --help`
+  const char* about;  // description in `xrun bench --help`
   // Adds the benchmark's own flags to those that every command has. `args` must live while the command line is parsed.
   void (*add_flags)(CLI::App& command, BenchArgs& args);
 };

@@ -93,11 +93,11 @@ Outcome<int> check_to_sarif(const GlobalOptions& options, const CheckArgs& args,
   return worst;
 }
 
-// Checks one file and prints its summary. Returns the exit code of the faults of its data.
+// Checks one file and prints its summary. Returns the exit code of the check of its data; 0 without --data.
 Outcome<int> check_file(const std::string& path, const GlobalOptions& options, const CheckArgs& args,
                         const Console& console) {
   XRUN_ASSIGN(const LoadedModel model, load_model(path, options, console, args.strict));
-  // These parts are reported only if the file has no mistakes. With --strict they are errors.
+  // Parts that cannot be executed are reported only if the file has no mistakes. With --strict they are errors.
   Diagnostics later = unfinished_parts(model, args.strict ? Severity::kError : Severity::kWarning);
   if (later.has_errors()) {
     return Failure(std::move(later), model.sources);

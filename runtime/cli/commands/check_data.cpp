@@ -16,8 +16,8 @@
 namespace xrun::cli {
 namespace {
 
-// A source with more samples than this has at least this many of them decoded, evenly spaced, and fewer than twice as
-// many.
+// If a source has more samples than this, at least this many and fewer than twice as many of them are decoded, evenly
+// spaced.
 constexpr int64_t kLooks = 1000;
 // Decoding of a source stops after this many broken samples.
 constexpr size_t kMostBroken = 20;
@@ -31,11 +31,11 @@ struct Findings {
   int64_t decoded = 0;
   std::vector<Error> broken;
   std::vector<Error> warnings;
-  std::vector<runtime::LabelCount> labels;  // counts of the labels that samples may lack, in the decoded samples
+  std::vector<runtime::LabelCount> labels;  // for each label that samples may lack: its count in the decoded samples
 };
 
 // Decodes samples of a source. Faults of samples become findings; a fault of the source is an error. `trained`: the
-// classes of `train`, which the call for that source sets.
+// classes of the source `train`; set by the call for `train`, and read by later calls.
 Result<Findings> look_into(const Module& module, const SourceSpec& source, runtime::ClassTables& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {

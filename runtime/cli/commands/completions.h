@@ -9,7 +9,7 @@
 namespace xrun::cli {
 
 struct CompletionsArgs {
-  std::string shell;  // bash zsh fish
+  std::string shell;  // bash, zsh or fish
 };
 
 // The scripts, one file each.

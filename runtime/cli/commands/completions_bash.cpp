@@ -50,7 +50,7 @@ constexpr const char* kTail = R"(  if [[ $kind == directory ]]; then
 complete -o default -F _xrun xrun
 )";
 
-// The pattern of a flag after its command. The flags of the program itself match after every command.
+// The shell pattern that matches a flag after its command. The flags of the program itself match after every command.
 std::string patterns(const CommandEntry& command, const FlagEntry& flag) {
   std::string text;
   for (const std::string& name : flag.names) {

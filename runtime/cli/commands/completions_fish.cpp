@@ -14,7 +14,7 @@ std::string quoted(const std::string& text) {
   return word + "'";
 }
 
-// The condition under which a line applies: all words of the command were typed. Empty for the program itself.
+// The condition under which a line of the script applies: all words of the command were typed. Empty for the program.
 std::string condition(const CommandTable& table, const CommandEntry& command) {
   std::string text;
   for (size_t length = 1; length <= command.words.size(); ++length) {
@@ -39,7 +39,7 @@ std::string choices_of(const ValueEntry& value) {
   return choices;
 }
 
-// The part of a line that proposes values. Without it fish proposes files.
+// The part of a line of the script that makes fish propose values. Without it fish proposes files.
 std::string value_of(const ValueEntry& value) {
   switch (value.kind) {
     case ValueKind::kNothing:

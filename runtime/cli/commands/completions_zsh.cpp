@@ -15,7 +15,7 @@ std::string escaped(const std::string& text, std::string_view special) {
   return out;
 }
 
-// ":FILE:_files"; empty for a flag without a value.
+// The part of a flag's line that proposes its values, such as ":FILE:_files"; empty for a flag without a value.
 std::string action(const ValueEntry& value) {
   if (value.kind == ValueKind::kNothing) {
     return "";

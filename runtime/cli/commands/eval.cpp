@@ -36,7 +36,7 @@ Status check_names(const Module& module, const std::vector<std::string>& names,
 struct Measurement {
   runtime::Evaluation evaluation;
   int64_t step = 0;                    // step of the checkpoint
-  std::vector<SourceClasses> classes;  // empty unless they are asked for
+  std::vector<SourceClasses> classes;  // results by class; empty unless a flag asks for them
 };
 
 bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confusion.empty() || !args.wrong.empty(); }
@@ -92,8 +92,8 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
   return json_line(json);
 }
 
-// The rankings that can be compared with a label. If the classes of the first ranking are computed, it is compared with
-// the first input that holds classes.
+// The rankings that can be compared with a label. If the model computes the true classes of the first ranking, that
+// ranking is compared with the first input that holds classes.
 Result<std::vector<Ranking>> rankings_with_labels(const PlannedModel& planned) {
   XRUN_ASSIGN(std::vector<Ranking> rankings, find_rankings(planned));
   if (rankings[0].label.empty()) {

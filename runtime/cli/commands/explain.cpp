@@ -105,7 +105,7 @@ class Command {
     }
     std::vector<lang::Topic> found = lang::find_topics(name, topics_);
     if (const OpDef* op = found.empty() ? lang::foreign_op(ops::registry(), name) : nullptr) {
-      found = lang::find_topics(op->name, topics_);  // `Conv2d` is `conv` here
+      found = lang::find_topics(op->name, topics_);  // PyTorch's `Conv2d` is called `conv` here
     }
     for (const lang::Topic& topic : found) {
       if (console_.json()) {
@@ -123,7 +123,7 @@ class Command {
   }
 
  private:
-  // The width to which lines are broken, since long lines are hard to read.
+  // The maximum width of the printed lines. It is limited, since long lines are hard to read.
   size_t width() const {
     constexpr int kMost = 100;
     const int columns = console_.page_columns();
@@ -137,8 +137,8 @@ class Command {
     return {};
   }
 
-  // Prints a line of the list. On a terminal, it has the title, and a heading comes before the first line of a kind.
-  // Elsewhere it is the name alone, for other commands: `xrun explain --list | xargs -n1 xrun explain`.
+  // Prints one topic of the list. On a terminal, the line includes the title, and each kind of topic has a heading.
+  // Elsewhere the line is only the name, for other commands: `xrun explain --list | xargs -n1 xrun explain`.
   void row(const std::string& kind, const std::string& name, const std::string& title, bool is_available,
            std::string& heading) const {
     if (console_.json()) {

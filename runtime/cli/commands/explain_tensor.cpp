@@ -14,7 +14,7 @@
 namespace xrun::cli {
 namespace {
 
-constexpr size_t kMostLines = 24;  // for operators; if there are more, parts of the model are shown instead
+constexpr size_t kMostLines = 24;  // the most operators to show; if there are more, parts of the model are shown
 
 // The value that a name stands for: a binding, an input, or the result of the last operator at or below a path.
 std::optional<ValueId> find_value(const Graph& graph, const std::string& name) {

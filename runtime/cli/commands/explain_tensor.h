@@ -9,8 +9,8 @@
 namespace xrun::cli {
 
 // Prints a line for each operator between an input of the model and the tensor: the shape of its result, its parameters
-// and its place. If there are many operators, it prints a line for each part of the model instead. `name`: a binding,
-// an output, or the path of an operator or of a part. Errors: XG0201 the model has no such tensor.
+// and its place in the file. If there are many operators, prints a line for each part of the model instead. `name`: a
+// binding, an output, or the path of an operator or of a part. Errors: XG0201 the model has no such tensor.
 Result<std::string> explain_tensor(const LoadedModel& model, const std::string& name);
 
 }  // namespace xrun::cli

@@ -15,7 +15,7 @@
 namespace xrun::cli {
 namespace {
 
-// The fix of one fault, such as a missing bracket, may reveal the next fault. If more rounds than these are needed,
+// The fix of one fault, such as a missing bracket, may reveal the next fault. If more rounds than this are needed, the
 // edits undo each other.
 constexpr int kMostRounds = 50;
 
@@ -56,7 +56,7 @@ class Command {
                          "correct what `xrun check` still finds by hand, and please report it");
   }
 
-  // Finds the edits of this file alone. The text of another file changes only if that file is also named.
+  // Finds the edits to this file alone. Another file is only edited if the command line names it as well.
   std::vector<Repair> find_repairs(const std::string& path, SourceMap& sources, Diagnostics& diagnostics) const {
     (void)lang::load(path, sources, diagnostics, {.ops = &ops::registry(), .run = options_.run, .sets = options_.sets});
     return sure_repairs(diagnostics, sources, path);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kLost = 1;  // the client ended without `shutdown` and `exit`
 
-// Writes the whole text. Returns false if nobody reads any more.
+// Writes the whole text. Returns false if the client no longer reads.
 bool write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());

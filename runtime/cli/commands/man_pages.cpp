@@ -93,7 +93,7 @@ std::string capitalized(std::string text) {
   return text;
 }
 
-// A choice is bold, the name of a value is italic.
+// Formats the value of a flag: its choices are bold, its name is italic.
 std::string value_text(const ValueEntry& value) {
   if (value.kind != ValueKind::kChoice) {
     return "\\fI" + escaped(value.name) + "\\fR";
@@ -160,7 +160,7 @@ std::string description(const CommandTable& table, const CommandEntry& command) 
   return text;
 }
 
-// The references of a page: to the page of the command above, and to those of its subcommands.
+// The references of a page to the pages of its parent command and of its subcommands.
 std::string see_also(const CommandTable& table, size_t place) {
   std::vector<std::string> pages;
   for (const CommandEntry& one : table) {

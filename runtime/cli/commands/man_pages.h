@@ -10,7 +10,7 @@
 namespace xrun::cli {
 
 struct ManArgs {
-  std::vector<std::string> words;  // the command, "bench", "head"; empty: the program itself
+  std::vector<std::string> words;  // words of the command, such as "bench" and "head"; empty: the program itself
   std::string directory;           // directory to which all pages are written; empty: one page is printed
 };
 

@@ -90,7 +90,7 @@ Outcome<int> print_plan(const planner::Plan& plan, const Module& module, const P
     return 0;
   }
   console.out(planner::report_text(plan, module, console.page_columns()));
-  // The declared cluster may be another machine than this one.
+  // A declared cluster may be another machine, so the topology of this machine is not used for it.
   const runtime::CpuTopology topology =
       module.cluster.cores > 0 || plan.machine.nodes() > 1 ? runtime::CpuTopology() : runtime::read_cpu_topology();
   const auto devices = runtime::place_devices(topology, plan.training.threads);
@@ -117,7 +117,7 @@ Outcome<int> print_fit(const GlobalOptions& options, const PlanArgs& args, const
   return 0;
 }
 
-// Adds the sizes of the data to the plan, prints warnings about both, and checks that both fit into memory.
+// Adds the sizes of the data to the plan, prints warnings about the data and the plan, and checks the memory of both.
 Outcome<void> add_data(PlannedModel& planned, const Console& console) {
   const SourceMap& sources = planned.model.sources;
   Phase phase(console);

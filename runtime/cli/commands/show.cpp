@@ -108,7 +108,7 @@ Outcome<bool> show_bare_model(const GlobalOptions& options, const ShowArgs& args
   }
   const auto quiet = read_quietly(args.file, options);
   if (!quiet || quiet->module.model.empty() || (quiet->module.has_train && quiet->module.has_data)) {
-    return false;  // planning reports errors as well
+    return false;  // planning follows and reports the errors
   }
   XRUN_ASSIGN(const LoadedModel model, load_model(args.file, options, console, false));
   const Module& module = model.file.module;

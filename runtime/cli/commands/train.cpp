@@ -182,7 +182,7 @@ class Training {
   Outcome<void> open(PlannedModel planned);
   Outcome<int> train();
 
-  // The failure with which this rank ends if the status is an error.
+  // Turns an error into the failure with which this rank ends.
   Outcome<void> in_job(const Status& status) const {
     return status.ok() ? Outcome<void>() : fail_job(job_, status.error(), sources_);
   }

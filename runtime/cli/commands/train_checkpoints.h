@@ -19,7 +19,7 @@ runtime::CheckpointOptions store_options(const PlannedModel& planned, const Glob
 // Checks that the disk of the checkpoint directory has space for the class rows that are kept in files.
 Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples);
 
-// The flags of this start that a command must not repeat if it is to continue from what this run has saved.
+// The flags of this run that must be left out of the command that continues from its checkpoints.
 std::string flags_of_one_start(const TrainArgs& args);
 
 }  // namespace xrun::cli

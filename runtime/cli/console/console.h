@@ -16,7 +16,7 @@ namespace xrun::cli {
 // A JSON value as one line.
 std::string json_line(const nlohmann::ordered_json& json);
 
-// Follows NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale, --color and --ascii.
+// Colours, width and characters follow NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale, --color and --ascii.
 class Console {
  public:
   // `held`: collects the text that is meant for stderr; null: it is printed there.

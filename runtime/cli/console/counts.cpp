@@ -108,7 +108,7 @@ void check_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (is_number(*option) || is_real(*option)) {
       option->transform(counts(is_number(*option)));
-    } else if (option->get_type_size_max() > 0) {  // not a flag without a value
+    } else if (option->get_type_size_max() > 0) {  // the option takes a value
       option->transform(not_empty);
     }
   }

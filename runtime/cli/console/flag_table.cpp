@@ -55,7 +55,7 @@ ValueEntry read_value(const CLI::Option& option) {
 void read_options(const CLI::App& app, CommandEntry& command) {
   for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
     if (option == app.get_help_ptr() && app.get_parent() != nullptr) {
-      continue;  // the program itself has that flag
+      continue;  // --help is listed once, as a flag of the program
     }
     if (option->get_positional()) {
       command.arguments.push_back({read_value(*option), option->get_description()});

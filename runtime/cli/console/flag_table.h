@@ -13,10 +13,10 @@ enum class ValueKind { kNothing, kChoice, kNumber, kFile, kDirectory, kText };
 
 struct ValueEntry {
   ValueKind kind = ValueKind::kText;
-  std::string name;                  // "FILE"; empty for kNothing
+  std::string name;                  // name of the value in the help, "FILE"; empty for kNothing
   std::vector<std::string> choices;  // the allowed values of kChoice
-  std::string range;                 // "from 1 to 4096"; empty where all numbers are taken
-  bool repeated = false;             // may be given several times
+  std::string range;                 // "from 1 to 4096"; empty if all numbers are accepted
+  bool repeated = false;             // the value may be given several times
   bool several = false;              // a flag may be followed by several values
 };
 
@@ -33,12 +33,12 @@ struct ArgumentEntry {
 };
 
 struct CommandEntry {
-  std::vector<std::string> words;    // "bench", "head"; empty: the program itself
+  std::vector<std::string> words;    // words of the command, "bench" and "head"; empty: the program itself
   std::vector<std::string> aliases;  // other names of the command's last word
   std::string about;
   std::vector<FlagEntry> flags;
   std::vector<ArgumentEntry> arguments;
-  std::vector<size_t> below;  // indices in the table of the subcommands
+  std::vector<size_t> below;  // indices of the subcommands in the table
 };
 
 // All commands; the first entry is the program itself, with the flags that every command has. A command comes before

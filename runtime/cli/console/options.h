@@ -21,21 +21,21 @@ struct GlobalOptions {
   std::string schedule;   // FILE[:NAME]
   std::string directory;  // -C: the directory of a run's output
   std::string format = "text";
-  std::string progress = "auto";  // auto tty plain json none
-  std::string color = "auto";     // auto always never
+  std::string progress = "auto";  // auto, tty, plain, json or none
+  std::string color = "auto";     // auto, always or never
   bool ascii = false;
   bool quiet = false;
   bool verbose = false;
   bool deterministic = false;
   int threads = 0;                // total threads of all devices; 0: the number of cores
-  int devices = 0;                // CPU devices; 0: one per core
-  std::string cost = "analytic";  // analytic measured
+  int devices = 0;                // number of CPU devices; 0: one per core
+  std::string cost = "analytic";  // analytic or measured
 
   // The next members are set by a run of several processes (runtime/cli/job/job.h), not by flags.
   int ranks = 1;
   int cores = 0;                // cores of all hosts; 0: use the cores of this host
   Bytes memory = 0;             // memory of all hosts
-  Bytes node_memory = 0;        // memory of the host that has the least
+  Bytes node_memory = 0;        // memory of the host with the least memory
   std::vector<int> rank_nodes;  // the host of each rank, counted from 0
   NetworkSpec network;          // rates measured between the hosts
 };
@@ -48,7 +48,7 @@ struct CheckArgs {
 
 struct FmtArgs {
   std::vector<std::string> paths;  // files and directories
-  bool check = false;              // only print the changes
+  bool check = false;              // only report what would change, and write nothing
   bool std_in = false;             // reads stdin and writes stdout
 };
 
@@ -65,31 +65,31 @@ struct ExplainArgs {
 struct PlanArgs {
   std::string file;
   std::string output;
-  bool dry_run = false;  // print the changes without writing files
-  std::string diff;      // an older plan, to print the differences
+  bool dry_run = false;  // print the plan without writing it
+  std::string diff;      // path of an older plan; the differences are printed
   bool exit_code = false;
-  std::string why;  // the decision to explain
+  std::string why;  // the decision of the planner to explain
   std::string fit;  // "classes": print how many classes fit
 };
 
 struct ShowArgs {
-  std::string file;   // model, plan or checkpoint
-  std::string table;  // layers memory comm why
-  std::string emit;   // tokens ast checked module backward plan program
+  std::string file;   // path of a model, plan, checkpoint, log or directory of a run
+  std::string table;  // layers, memory, comm or why
+  std::string emit;   // tokens, ast, checked, module, backward, plan or program
   bool gantt = false;
   bool write_defaults = false;  // --explicit
   int depth = 0;                // number of path parts that name a layer in `--table layers`; 0: see list_layers
 };
 
 struct TrainArgs {
-  std::string file;  // model or plan
+  std::string file;  // path of a model or of a plan
   std::string resume = "auto";
-  bool overwrite = false;  // with --resume never: an existing run is renamed
-  bool extend = false;     // allow a length and a rate that differ from the checkpoint's
+  bool overwrite = false;  // with --resume never: rename an existing run instead of failing
+  bool extend = false;     // allow a length of the run and a learning rate that differ from the checkpoint's
   std::optional<int64_t> steps;
   int64_t profile = -1;  // warm-up steps before the profile; -1: no profile
   int step_timeout =
-      600;  // after this many seconds of work a rank hangs (runtime/train/watch/work_deadline.h); 0: never
+      600;  // work of a rank hangs if it takes more seconds (runtime/train/watch/work_deadline.h); 0: no limit
 };
 
 struct EvalArgs {
@@ -107,11 +107,11 @@ struct PredictArgs {
   std::string checkpoint;
   std::vector<std::string> images;
   std::string source;
-  std::string rows;    // a..b
+  std::string rows;    // range of rows, a..b
   int topk = 0;        // classes to show for a row; 0: five, or all if there are fewer
-  std::string scores;  // probabilities logits; empty: probabilities
+  std::string scores;  // probabilities or logits; empty: probabilities
   bool embedding = false;
-  std::string output;   // .npy or .npz
+  std::string output;   // path of a .npy or .npz file
   bool anyway = false;  // also predict if the file has another model than the checkpoint
 };
 

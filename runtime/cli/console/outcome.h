@@ -32,7 +32,7 @@ struct Failure {
     return failure;
   }
 
-  std::string heading;      // a line before the rest, which names the rank that failed; may be empty
+  std::string heading;      // first printed line, which names the rank that failed; may be empty
   Diagnostics diagnostics;  // printed in order, before the error
   Error error;              // not printed if its message is empty
   SourceMap sources;        // sources of the diagnostics and of the error

@@ -16,7 +16,7 @@
 namespace xrun::cli {
 namespace {
 
-// The options of the whole command line and of the commands that are given.
+// The options of the program and of the commands that the command line names.
 std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   std::vector<const CLI::Option*> options = app.get_options([](const CLI::Option*) { return true; });
   for (const CLI::App* command : app.get_subcommands()) {

@@ -21,8 +21,8 @@ class Words {
 
   // The word at `index`; index 1 is the first word after `xrun`. Empty beyond the last word.
   std::string at(size_t index) const { return index < words_.size() ? words_[index] : ""; }
-  // "XRUN_THREADS=many" if the variable takes effect, which it does if it is set and the flag is not given. Otherwise
-  // empty.
+  // The variable of the option with its value, "XRUN_THREADS=many", if it takes effect: it is set, and the flag is not
+  // given. Otherwise empty.
   std::string variable(const CLI::Option& option) const;
   // The proposal for an unknown flag that has the name of a setting: "did you mean `--set train.epochs=3`?" Otherwise
   // empty.

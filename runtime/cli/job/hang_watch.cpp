@@ -14,8 +14,8 @@ using runtime::WorkReport;
 using Cause = runtime::WorkDeadline::Cause;
 
 // Kinds of work in a report that are not values of Work.
-constexpr int32_t kMessages = 100;  // a call of MPI
-constexpr int32_t kOthers = 101;    // a wait for other ranks
+constexpr int32_t kMessages = 100;  // this rank is in a call of MPI
+constexpr int32_t kOthers = 101;    // this rank waits for other ranks
 
 std::string name_of(const WorkReport& report) {
   switch (report.work) {
@@ -70,7 +70,7 @@ void HangWatch::begin(const runtime::WorkEvent& event) {
 }
 
 // Finds out whether this rank is late and why. If a device computes, the rank does not wait for others, even if
-// messages are on their way. The network looks for messages at least every 10 ms; if it does not, a call of MPI hangs.
+// messages are in transit. The network polls for messages at least every 10 ms; if it does not, a call of MPI hangs.
 WorkReport HangWatch::look() {
   constexpr Seconds kStill = 1;
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Reports hanging work of this rank to the watch over all ranks, and tells the user which rank is late.
+// Reports hanging work of this rank to the watch over all ranks, and reports to the user which rank is late.
 #pragma once
 
 #include <memory>
@@ -44,7 +44,7 @@ class HangWatch {
   std::unique_ptr<runtime::WorkDeadline> deadline_;  // null: the work is not watched
   const runtime::DeviceSet* devices_ = nullptr;
   runtime::EventSink* events_ = nullptr;
-  int64_t looks_ = 0;  // how often the network has looked for messages; the number last changed at `moved_`
+  int64_t looks_ = 0;  // number of times that the network has polled for messages; it last changed at `moved_`
   Seconds moved_ = 0;
   std::vector<std::pair<int, runtime::WorkReport>> late_;
   std::unique_ptr<Pulse> teller_;

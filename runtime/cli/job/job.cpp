@@ -154,7 +154,7 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   return error;
 }
 
-// Plans on rank 0, for the ranks of the job.
+// Makes the plan on rank 0, for all ranks of the job.
 Outcome<PlannedModel> plan_as_first(const Job& job, const std::string& path, const GlobalOptions& options,
                                     const Console& console) {
   XRUN_ASSIGN(PlannedModel planned, plan_from(path, options, console, true));
@@ -169,8 +169,8 @@ Outcome<PlannedModel> plan_as_other(const std::string& bytes, const std::string&
   return planned;
 }
 
-// Compares the outcomes of all ranks. If some have failed, all return the exit code of the lowest of them, which alone
-// returns its failure.
+// Compares the outcomes of all ranks. If ranks have failed, every rank returns the exit code of the lowest failed rank,
+// and only that rank returns its failure for printing.
 Outcome<PlannedModel> settle(const Job& job, Outcome<PlannedModel> mine) {
   const auto exits = job.world->gather(std::to_string(mine.ok() ? 0 : mine.error().exit));
   if (!exits.ok()) {
@@ -204,7 +204,7 @@ std::string message_of_first(const Outcome<PlannedModel>& planned) {
 
 Outcome<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
                                   const Console& console) {
-  Outcome<PlannedModel> mine = Failure::silent(0);  // on ranks other than 0, until they have the plan
+  Outcome<PlannedModel> mine = Failure::silent(0);  // ranks other than 0 replace this when they have the plan
   if (job.leads()) {
     mine = plan_as_first(job, path, path_options, console);
   }

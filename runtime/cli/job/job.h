@@ -34,15 +34,15 @@ class WorldEnd {
 };
 
 struct Job {
-  std::unique_ptr<runtime::World> world;  // null: one process
+  std::unique_ptr<runtime::World> world;  // null: the run has one process
   GlobalOptions options;             // with the cores and memory of all hosts; ranks other than 0 print only errors
   std::vector<int> neighbours;       // ranks on the same processors of this host, including this rank
   std::string checkpoints;           // the checkpoint directory, once it is known
-  std::string leave_out;             // see EndEvent
-  std::optional<Error> unwatched;    // why ranks cannot be watched
+  std::string leave_out;             // flags that the command to continue must leave out (EndEvent)
+  std::optional<Error> unwatched;    // reason why the ranks cannot be watched
   std::unique_ptr<HangWatch> hangs;  // null if `watch` is null; `watch` uses it
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
-  std::unique_ptr<WorldEnd> end;              // after `watch`, so that it is destroyed before it
+  std::unique_ptr<WorldEnd> end;              // declared after `watch`, so that it is destroyed before `watch`
   std::shared_ptr<void> work;                 // the work of the command, which uses the members above
 
   int rank() const { return world == nullptr ? 0 : world->rank(); }
@@ -74,8 +74,8 @@ Status check_ranks(const planner::Plan& plan, int count, int hosts = 1);
 // The options of this rank's session. REQUIRES: job, plan and devices outlive the session.
 runtime::SessionOptions session_options(const Job& job, const PlannedModel& planned, const runtime::DeviceSet& devices);
 
-// Ends the run with an error: notifies the other ranks, and returns the failure that this rank prints. That is the loss
-// of a rank if it has caused the error; it is silent if another rank prints it.
+// Ends the run with an error: notifies the other ranks, and returns the failure that this rank prints. If the loss of a
+// rank caused the error, the failure is that loss. The failure is silent if another rank prints it.
 Failure fail_job(const Job& job, const Error& error, const SourceMap& sources = {});
 
 }  // namespace xrun::cli

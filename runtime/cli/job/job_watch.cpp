@@ -46,7 +46,7 @@ std::optional<runtime::LostRank> lost_of(const Job& job) {
   return job.watch == nullptr ? std::nullopt : job.watch->lost();
 }
 
-// Whether the rank that prints the loss is on the host of this one.
+// Whether the rank that prints the loss is on the same host as this rank.
 bool near_teller(const Job& job, const runtime::LostRank& lost) {
   const std::vector<int>& nodes = job.options.rank_nodes;
   return nodes.empty() || nodes[static_cast<size_t>(job.rank())] == nodes[static_cast<size_t>(teller_of(lost))];
@@ -89,7 +89,7 @@ Status watch_ranks(Job& job) {
     return std::move(connections).error();
   }
   runtime::WatchOptions options;
-  // The process ends at once. This loses nothing, since it can save nothing without the lost rank.
+  // The process ends at once. This loses nothing, since a checkpoint cannot be saved without the lost rank.
   options.on_stuck = [&world, console = job.options](const runtime::LostRank& lost) {
     const Error error = loss_error(world, lost, "");
     if (tells(world, lost)) {

@@ -33,17 +33,17 @@ Status watch_ranks(Job& job);
 // The error XG0840 (exit 75) for a lost rank; it replaces errors that the loss has caused on this rank. Nullopt if no
 // rank is lost.
 std::optional<Error> loss_of(const Job& job);
-// Whether this rank prints the loss. Rank 0 does, or rank 1 if rank 0 is lost. A rank that the others have given up
-// also does.
+// Whether this rank prints the loss. Rank 0 does, or rank 1 if rank 0 is lost. A rank that the other ranks regard as
+// lost also does.
 bool tells_loss(const Job& job);
 // Waits up to a second, or until a stop is requested, so that the rank that prints the loss has time to do so. That
-// rank may find the loss last, or be in a long computation, and a launcher ends all ranks of a host soon after one of
-// them has ended. So the ranks on its host wait; if work hangs, all ranks wait. Returns true if this rank must print
-// the loss itself: nobody ended the job, because every rank took another one for the rank that prints.
+// rank may be the last to detect the loss, or be in a long computation, and a launcher ends all ranks of a host soon
+// after one of them has ended. So the ranks on its host wait; if work hangs, all ranks wait. Returns true if this rank
+// must print the loss itself, because every rank expected another rank to print it, so that the job did not end.
 bool waits_in_vain(const Job& job);
-// Whether this rank wakes its launcher before it ends (sleeping_launcher.h). It does so after a loss if it prints the
-// loss, or if its launcher is not the one of the rank that prints. Not after a hang, since the launcher does not sleep
-// yet.
+// Whether this rank wakes its launcher before it ends (sleeping_launcher.h). After a rank is lost, it does so if it
+// prints the loss, or if the rank that prints has another launcher. After a hang it does not, since the launcher does
+// not sleep yet.
 bool wakes_launcher(const Job& job);
 
 }  // namespace xrun::cli

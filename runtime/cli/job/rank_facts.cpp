@@ -185,7 +185,7 @@ Status check_alike(const std::vector<RankFacts>& ranks) {
   return error;
 }
 
-// Ranks on the same processors share them, so these processors count once. A launcher may also give each rank its own.
+// Processors that several ranks share count once. A launcher may also give each rank its own processors.
 int cores_of(const std::vector<RankFacts>& ranks) {
   std::map<std::string, int> cores;                         // index: machine
   std::map<std::string, std::set<std::string>> processors;  // index: machine
@@ -212,7 +212,7 @@ int cores_of(const std::vector<RankFacts>& ranks) {
 
 HostMemory memory_of(const std::vector<RankFacts>& ranks) {
   struct Shared {
-    Bytes sum = 0;   // total of the hosts
+    Bytes sum = 0;   // total free memory of the hosts
     Bytes free = 0;  // free memory of the machine
   };
   std::map<std::string, Shared> machines;

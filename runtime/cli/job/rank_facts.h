@@ -19,10 +19,10 @@ struct RankFacts {
   std::string host;
   std::string machine;  // name of the machine; several hosts may have it, such as containers
   int cores = 1;
-  std::string cpus;  // processors on which it may run
+  std::string cpus;  // processors on which the rank may run
   Bytes memory = 0;
   Bytes machine_memory = 0;  // free memory of the machine; `memory` may be limited to less
-  Facts build;               // "instruction set" and so on
+  Facts build;               // facts about the build, such as "instruction set"
 };
 
 // The properties of this process. Errors: those of ops::choose_isa.
@@ -46,8 +46,8 @@ std::vector<std::string> differences(const std::vector<Facts>& facts, size_t& fi
 Status check_alike(const std::vector<RankFacts>& ranks);
 // The cores of all hosts of these ranks. Hosts that share a machine together have at most the machine's processors.
 int cores_of(const std::vector<RankFacts>& ranks);
-// The free memory of all hosts, and of the host that has the least. Hosts on one machine share the machine's free
-// memory.
+// The free memory of all hosts, and of the host with the least free memory. Hosts on one machine share the machine's
+// free memory.
 struct HostMemory {
   Bytes all = 0;
   Bytes least = 0;

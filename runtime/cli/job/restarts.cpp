@@ -31,8 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSignalled = 128;  // exit code of a process that a signal ended, less the signal, as in shells
-constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly trained at all
+constexpr int kSignalled = 128;  // a process that a signal ended has the exit code 128 + signal, as in shells
+constexpr Seconds kAtOnce = 30;  // a command that ends sooner counts as an early end, since it has hardly trained
 constexpr Seconds kLongestWait = 60;
 
 // A child process. The thread of StopSignals may ask it to stop at any time.
@@ -172,9 +172,9 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
-// `timeout` ends with 124. MPICH's launcher ends with the bitwise OR of the signals that ended its ranks. So 15 may be
-// SIGTERM, or SIGABRT of one rank and SIGKILL of the others, which then report no end. Ranks that report nothing at all
-// may see other files than this process.
+// The command `timeout` ends with 124. MPICH's launcher ends with the bitwise OR of the signals that ended its ranks.
+// So 15 may be SIGTERM, or SIGABRT of one rank and SIGKILL of the others, which then report no exit codes. If no rank
+// reports anything, the ranks may see other files than this process.
 bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
   constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
   const bool all_ended = std::ssize(said.exits) >= said.begun;

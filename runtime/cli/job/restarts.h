@@ -14,7 +14,7 @@ namespace xrun::cli {
 
 struct RestartArgs {
   bool asked_for = false;            // --restarts or its variable is set
-  int restarts = -1;                 // the most restarts; -1: not given
+  int restarts = -1;                 // largest number of restarts; -1: not given
   std::vector<std::string> command;  // the arguments after `--`
 };
 
@@ -23,8 +23,8 @@ struct RestartArgs {
 int take_command(int argc, const char* const* argv, RestartArgs& args);
 
 // Whether to restart a command that ended with this exit code (128 + its signal, as in a shell). It is restarted if it
-// stopped early or lost a rank (75), if the environment failed it (4), or if a signal killed it. SIGINT and SIGTERM do
-// not count, since a user sends them. Wrong input is not restarted, since it would fail again.
+// stopped early or lost a rank (75), if the environment made it fail (4), or if a signal killed it. SIGINT and SIGTERM
+// do not count, since a user sends them. Wrong input is not restarted, since it would fail again.
 bool is_worth_restart(int exit_code);
 
 // Whether a launcher may have ended with this code because a host is missing, which may come back: its ranks were

@@ -22,8 +22,8 @@ int run_once(const GlobalOptions& options, const std::string& command, const std
              const std::function<Outcome<int>()>& action);
 
 // Runs a command whose processes work together. A failure is printed before Job::work is destroyed and before the ranks
-// part, since both may wait, and a launcher ends all ranks soon after one of them has ended.
-//   at_end  called after Job::work is destroyed, before the ranks part; may be null
+// disconnect, since both may wait, and a launcher ends all ranks soon after one of them has ended.
+//   at_end  called after Job::work is destroyed, before the ranks disconnect; may be null
 int run_in_job(const GlobalOptions& options, const std::string& command,
                const std::function<Outcome<int>(Job&)>& action,
                const std::function<void(const Job&)>& at_end = nullptr);

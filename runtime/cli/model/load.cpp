@@ -17,8 +17,8 @@
 namespace xrun::cli {
 namespace {
 
-// Limits of what a file may expand to. They are lower than what fits in memory: a model near them has twenty times the
-// operators of a plan, and takes some seconds and half a GiB.
+// Limits of the operators and steps to which a file may expand. Memory would allow more: a model near these limits has
+// twenty times the operators that a plan may have, and takes some seconds and half a GiB.
 constexpr int64_t kMostNodes = 1'000'000;
 constexpr int64_t kMostSteps = 16'000'000;
 

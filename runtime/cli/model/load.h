@@ -22,7 +22,7 @@ struct LoadedModel {
   lang::CheckedFile file;
 };
 
-// Reads and checks the file, and prints its warnings. If there are errors, the failure has the warnings as well.
+// Reads and checks the file, and prints its warnings. If there are errors, the failure also contains the warnings.
 //   strict  warnings are errors
 //   texts   file contents by path, which are used instead of the disk; null: all files are read from disk
 Outcome<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
@@ -36,13 +36,13 @@ std::optional<lang::CheckedFile> read_quietly(const std::string& path, const Glo
 // operators (XG0198). If there are no diagnostics, `plan` accepts the module.
 Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
 
-// Checks that a module can be planned. It fails if the module has parts that this edition only checks, or lacks parts.
+// Checks that a module can be planned: it has no parts that this build only checks (XG0199), and lacks no declaration.
 //   needs_training  the command trains, so the module needs `data` and `train`
 Outcome<void> check_complete(const LoadedModel& model, bool needs_training);
 
 struct PreparedModel {
-  Module training;   // with backward part
-  Module inference;  // forward only
+  Module training;   // includes the backward part
+  Module inference;  // only the forward part
   KernelFacts training_facts;
   KernelFacts inference_facts;
   planner::Machine machine;

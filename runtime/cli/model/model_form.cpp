@@ -82,7 +82,7 @@ std::vector<FormLine> inference_form(const Module& module) {
       lines.push_back({preprocessing(module, input), preprocessing(module, input)});
     }
   }
-  std::vector<size_t> place(graph.nodes.size());  // index of a node's line
+  std::vector<size_t> place(graph.nodes.size());  // for each node, the index of its line
   const auto readers = consumers_of(graph);
   std::map<ParamId, size_t> tied;  // weights that several operators read, numbered as they appear
   const auto weight_text = [&](const Value& value, ValueId id) {

@@ -14,8 +14,8 @@ namespace xrun::cli {
 
 // One operator, or the preprocessing from a field of the data to an input.
 struct FormLine {
-  // The key by which lines are compared: equal keys mean equal computations. It refers to an operand by its distance in
-  // lines.
+  // The key by which lines are compared: equal keys mean equal computations. An operand is written as the distance to
+  // its line.
   std::string same;
   std::string shown;  // text for messages, with the names that the model's text uses
 };
@@ -24,7 +24,7 @@ struct FormLine {
 // depends, in order. REQUIRES: `module` is as the frontend returns it, before any pass.
 std::vector<FormLine> inference_form(const Module& module);
 
-// The names of the module's parameters, after all moves, with their types, sorted.
+// The names of the module's parameters, after all `moved` declarations, with their types, sorted.
 std::vector<std::string> tensor_names(const Module& module, std::span<const Moved> moved);
 
 // The lines in which two forms differ, at most `most`: "checkpoint: relu(...)" and "here: gelu(...)". These are the

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".xgraph";
 
-// The first line that is neither blank nor a comment; nothing if `head` has none.
+// The first line that is neither blank nor a comment; nullopt if `head` has no such line.
 std::optional<std::string_view> first_line(std::string_view head) {
   head.remove_prefix(head.starts_with("\xEF\xBB\xBF") ? 3 : 0);
   while (!head.empty()) {

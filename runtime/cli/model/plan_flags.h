@@ -10,7 +10,7 @@
 
 namespace xrun::cli {
 
-// Names and values of flags, in the form in which a plan file keeps them. The name "file" has the path of the model.
+// Names and values of flags, in the form in which a plan file keeps them. The value of "file" is the model's path.
 using FlagPairs = std::vector<std::pair<std::string, std::string>>;
 
 // The flags that decide the plan of the model at `path`.
@@ -27,8 +27,8 @@ std::string deciding_flag(const GlobalOptions& options);
 
 bool is_plan_file(const std::string& path);
 
-// Checks that relative paths have a meaning. `path`: the file that is to be read. Errors: XG0207 the working directory
-// is unknown.
+// Checks that relative paths can be resolved. `path`: the file to read, named in the error. Errors: XG0207 the working
+// directory is unknown.
 Status check_working_directory(const std::string& path);
 
 // The absolute path of a source. A plan or a checkpoint keeps it, since it may be used in another directory.

@@ -38,7 +38,7 @@ std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan) {
 
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,
                                                           const std::vector<int>& neighbours) {
-  std::vector<int> of_host;  // numbers of workers of the devices of all ranks on these processors
+  std::vector<int> of_host;  // number of workers of each device of the ranks on these processors
   std::vector<int> threads;
   int first = 0;
   size_t before = 0;

@@ -18,7 +18,7 @@ namespace xrun::cli {
 
 // The predicted times of a training step and of its instructions, in the form in which an executor measures them.
 runtime::StepPrediction predicted_step(const planner::Plan& plan);
-// Predictions for the smaller steps of a batch that grows: those before it has its last size.
+// Predictions for the smaller steps of a growing batch: the steps before it reaches its final size.
 std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan);
 
 // Starts the devices of `rank`. `neighbours`: the ranks that share this host's processors, in order; empty: the rank

@@ -83,8 +83,8 @@ Outcome<PlannedModel> load_planned(const std::string& path, const GlobalOptions&
   return with_module(std::move(plan), path, given, console, phase);
 }
 
-// Collects the facts about other row blocks that the planner proposes. Their times come from formulas, since measuring
-// takes long.
+// Returns the function that collects facts about other row blocks, which the planner proposes. Their times come from
+// formulas, since measuring takes long.
 planner::FactsOf facts_of(const PreparedModel& prepared) {
   return [isa = prepared.isa](const Module& module, bool training) {
     return ops::collect_facts(module.graph, module.train.norm_rows, training, isa, module.train.deterministic);
@@ -103,7 +103,7 @@ Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions&
   Phase phase(console);
   XRUN_ASSIGN(PlannedModel planned, read_model(path, options, console, needs_training, phase, texts));
   XRUN_ASSIGN(planner::Plan plan, with_sources(search(planned.prepared, console), planned.model.sources));
-  // Stores the flags and settings that made the plan in the plan.
+  // Stores in the plan the flags and sources from which it was made.
   plan.options = plan_options(path, options);
   plan.sources = planned.model.file.module.sources;
   phase.done("planned", about_plan(plan));

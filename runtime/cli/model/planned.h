@@ -12,7 +12,7 @@ struct PlannedModel {
   LoadedModel model;
   PreparedModel prepared;
   planner::Plan plan;
-  int rank = 0;  // rank of this process, if several run the plan
+  int rank = 0;  // rank of this process, if several processes run the plan
 
   // The number of workers of all devices of this process.
   int workers() const;

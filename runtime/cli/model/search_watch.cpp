@@ -10,7 +10,7 @@ namespace xrun::cli {
 SearchWatch::SearchWatch(const Console& console, std::chrono::milliseconds every) : console_(console), every_(every) {
   try {
     thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error&) {  // no thread can be made: the search goes on without lines
+  } catch (const std::system_error&) {  // no thread can be made: the search continues without lines of progress
   }
 }
 

@@ -1,4 +1,4 @@
-// Lines about the progress of a long search for a plan.
+// Prints lines about the progress of a long search for a plan.
 #pragma once
 
 #include <chrono>

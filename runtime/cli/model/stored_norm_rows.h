@@ -15,8 +15,8 @@ namespace xrun::cli {
 using CheckpointPlace = std::function<std::string(const TrainSpec& train)>;
 
 // Returns the options, with `train.norm_rows` added if the run's checkpoint has the same model, data and training
-// except for the earlier default; a note says so. Faults of the text are not reported, since the file is read again
-// later.
+// except for the earlier default; then prints a note about it. Faults of the text are not reported, since the file is
+// read again later.
 GlobalOptions with_stored_norm_rows(const std::string& file, const GlobalOptions& options, const CheckpointPlace& place,
                                     const Console& console);
 

@@ -28,7 +28,7 @@ struct SourceClasses {
   std::string head;  // empty if the model has one head
   ClassNames names;
   std::map<std::pair<int64_t, int64_t>, int64_t> pairs;  // (class, predicted class or -1: NaN) -> samples
-  std::vector<WrongSample> wrong;                        // in the order of the samples
+  std::vector<WrongSample> wrong;                        // misclassified samples, in the order of the source
 };
 
 // A class of a source: how many of its samples were classified correctly, and the most frequent mistake.
@@ -36,7 +36,7 @@ struct ClassCount {
   int64_t label = 0;
   int64_t samples = 0;
   int64_t right = 0;
-  int64_t predicted = 0;   // samples, of any class, that were predicted to be of this class
+  int64_t predicted = 0;   // number of samples of any class for which this class was predicted
   int64_t taken_for = -1;  // the most frequent wrong prediction, in a tie the lowest; -1: no mistake, or NaN logits
   int64_t taken = 0;
 };
@@ -57,7 +57,7 @@ class Classification {
   const std::vector<SourceClasses>& sources() const { return sources_; }
 
  private:
-  // One ranking: reads its rows of a batch, which are added to a SourceClasses.
+  // One ranking: `reader` reads the best classes of a batch's rows, which `add` adds to a SourceClasses.
   struct Part {
     runtime::BestReader reader;
     std::string head;

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, where each is padded to the longest
+constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, which pads each name to the longest one
 constexpr std::string_view kTsvHeader = "name\tlabel\tclass\n";
 constexpr FileKind kNpy{.name = "NumPy array", .code = "XG0901", .magic = "\x93NUMPY"};
 // An .npz file, which is known by the name of its first entry: it follows 30 bytes in every ZIP archive.
@@ -173,7 +173,7 @@ std::string files_text(const std::string& path, const Table& table, const Subjec
   return json_line(object);
 }
 
-// Checks that an array has its table next to it, as the arrays of embeddings do. Any other array would be overwritten.
+// Checks that an existing array has its table next to it, as arrays of embeddings do. Other arrays are not overwritten.
 Status check_has_table(const std::string& path) {
   const auto has_bytes = [](const std::string& file) {
     std::error_code error;

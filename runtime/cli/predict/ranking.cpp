@@ -9,7 +9,7 @@
 namespace xrun::cli {
 namespace {
 
-// The name of the input that the value is; empty if the value is computed.
+// The name of the input if the value is an input of the model; empty if the value is computed.
 std::string input_name(const Graph& graph, ValueId id) {
   const auto input = std::ranges::find(graph.inputs, id, &NamedValue::value);
   return input == graph.inputs.end() ? "" : input->name;

@@ -10,14 +10,14 @@ namespace xrun::cli {
 
 struct Ranking {
   std::string name;   // name of the head, or of the output that is its logits
-  std::string label;  // the input with the true classes; empty: they are computed
+  std::string label;  // the input with the true classes; empty: the model computes the true classes
   runtime::ClassScores from;
-  int64_t most = 0;     // classes of a row that can be shown: 5, or the largest k of a metric if that is larger
+  int64_t most = 0;     // most classes to show for a row: 5, or the largest k of a metric if that is larger
   int64_t classes = 0;  // number of classes of the model
 };
 
 // Finds the logits that losses read, in the order of the losses: logits of sharded heads, and dense logits that are an
-// output. The result is not empty. Errors: XG0903 no loss is over classes, or the logits of the first loss are no
+// output. The result is not empty. Errors: XG0903 no loss is over classes, or the logits of the first loss are not an
 // output.
 Result<std::vector<Ranking>> find_rankings(const PlannedModel& planned);
 

@@ -41,7 +41,7 @@ class Subject {
   std::vector<runtime::BrokenRow> broken;
   // The fault of a broken row; null if the row is not broken.
   const std::string* fault_of(int64_t row) const;
-  // Checks that a row can be read. Errors: XG0408 all rows are broken.
+  // Checks that at least one row can be read. Errors: XG0408 all rows are broken.
   Status check_any_left() const;
 
  private:
@@ -49,8 +49,8 @@ class Subject {
   int64_t first_ = 0;
   int64_t count_ = 0;
   std::string label_input_;         // empty: the model has no input of classes
-  std::vector<std::string> names_;  // the source's classes
-  std::vector<int64_t> numbers_;  // index: class of the source; its number in training, -1: none; empty: equal numbers
+  std::vector<std::string> names_;  // names of the source's classes
+  std::vector<int64_t> numbers_;    // index: class of the source; value: class of training, or -1; empty: equal numbers
 };
 
 }  // namespace xrun::cli

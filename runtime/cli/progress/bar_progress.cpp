@@ -130,7 +130,7 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   return used + " of " + most;
 }
 
-// The work that remains, counted in steps of the size of the last one.
+// The number of remaining steps. If the batch grows, the remaining samples count as steps of the current batch size.
 double steps_left(const BarState& state, int64_t done) {
   const runtime::StartEvent& start = state.start;
   return start.last_batch == 0
@@ -223,7 +223,7 @@ void BarProgress::begin_run(const runtime::StartEvent& e) {
   state_.start = e;
 }
 
-// Takes steps as often as the bar is drawn.
+// Asks for the report of a step as often as the bar is drawn.
 bool BarProgress::wants_step(bool due) { return due || port_.now() - stepped_ > 0.1; }
 
 void BarProgress::take_step(const runtime::StepReport& step) {

@@ -14,8 +14,8 @@ namespace xrun::cli {
 struct BarState {
   runtime::StartEvent start;
   runtime::StepReport step;
-  double rate = 0;   // steps a second, over the last 30 s; 0: unknown
-  double speed = 0;  // samples a second, over the last 30 s without evaluations and saves; 0: unknown
+  double rate = 0;   // steps per second over the last 30 s; 0: unknown
+  double speed = 0;  // samples per second over the last 30 s, without evaluations and saves; 0: unknown
 };
 
 // Three lines about a run. The width of the bar depends on `columns`; longer lines are clipped when they are drawn.
@@ -53,7 +53,7 @@ class BarProgress : public runtime::EventSink {
   bool work_drawn_ = false;  // lines about the current work are on the screen
   double began_;
   double drawn_ = -1e9;
-  double stepped_ = -1e9;  // when a step was last reported
+  double stepped_ = -1e9;  // time at which a step was last reported
   int rows_ = 0;           // number of drawn lines, which the next drawing erases
 };
 

@@ -28,7 +28,7 @@ std::string pause_field(std::string_view name, Seconds seconds) {
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
-// The lines that events print, without the time in front.
+// The lines that events print, without the time at the start of a line.
 
 std::string line_of(const runtime::ResumeEvent& e) { return fmt::format("resumed step={} from={}", e.step, e.path); }
 
@@ -147,7 +147,7 @@ void PlainProgress::end_run(const runtime::EndEvent& e, double time) {
   }
 }
 
-// Takes a step at most once a second between two lines, since heartbeats show the step's loss and rate.
+// Asks for the report of a step at most once a second between two lines; heartbeats show its loss and rate.
 bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
 
 void PlainProgress::take_step(const runtime::StepEvent& e, double time) {

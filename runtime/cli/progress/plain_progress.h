@@ -36,9 +36,9 @@ class PlainProgress : public runtime::EventSink {
   bool beaten_in_work_ = false;
   Bytes usable_ = 0;
   double loss_ = 0;  // loss of the last step that was reported
-  double rate_ = 0;  // images a second; 0: no step yet
+  double rate_ = 0;  // images per second; 0: no step was reported yet
   double told_;
-  double stepped_ = -1e9;  // when a step was last reported
+  double stepped_ = -1e9;  // time at which a step was last reported
   double beaten_ = -1e9;
 };
 

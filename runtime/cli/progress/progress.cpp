@@ -15,7 +15,7 @@
 namespace xrun::cli {
 namespace {
 
-// A sink with a pulse that calls its `beat`. The pulse is destroyed before the sink.
+// A sink with a Pulse, which calls the sink's `beat` regularly. The Pulse is destroyed before the sink.
 template <typename Sink>
 class Beating final : public Sink {
  public:

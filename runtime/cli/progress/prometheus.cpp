@@ -69,7 +69,7 @@ struct Prometheus::Server {
   void show(const runtime::CheckpointEvent& event) const;
   void show(const runtime::WarnEvent& event) const;
 
-  const struct sigaction lost_reader = action_of(SIGPIPE);  // read before the server starts
+  const struct sigaction lost_reader = action_of(SIGPIPE);  // the handler of SIGPIPE before the server starts
   std::shared_ptr<prometheus::Registry> figures =
       std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
   prometheus::Exposer exposer;

@@ -116,7 +116,7 @@ bool LoggedProgress::wants_step(bool due) {
 
 void LoggedProgress::on(const runtime::Event& event) {
   if (std::holds_alternative<runtime::WorkEvent>(event) || std::holds_alternative<runtime::InterruptEvent>(event)) {
-    shown_->on(event);  // not logged, so it does not wait until another event is logged
+    shown_->on(event);  // this event is not logged, so it need not wait while another thread logs an event
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -146,7 +146,7 @@ void LoggedProgress::on(const runtime::Event& event) {
   }
 }
 
-// Opens the log and writes the events before the start.
+// Opens the log and writes the events that came before the StartEvent.
 void LoggedProgress::open_log() {
   started_ = true;
   open(log_file_);

@@ -1,5 +1,5 @@
-// The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command/progress.md, "Logs"),
-// whatever progress is shown. Also passes its figures to TensorBoard, as event files, and to Prometheus, over HTTP.
+// The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command/progress.md, "Logs"), in
+// addition to the shown progress. Also gives its figures to TensorBoard, as event files, and to Prometheus, over HTTP.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct LogOptions {
   std::string prometheus;    // the address at which figures are served; empty: they are not served
 };
 
-// A file that gets each event in one write at its end. After a failed write it is closed, and the run goes on.
+// A file to which each event is appended in one write. After a failed write it is closed, and the run continues.
 class LogFile {
  public:
   LogFile() = default;
@@ -63,13 +63,13 @@ class LoggedProgress : public runtime::EventSink {
   std::mutex mutex_;  // held while an event is shown and logged
   std::unique_ptr<runtime::EventSink> shown_;
   Output log_file_;
-  Output event_file_;  // empty path: no event file
+  Output event_file_;  // event file of TensorBoard; its path is empty if there is no such file
   JsonProgress log_;
   std::string address_;                     // LogOptions::prometheus
   std::unique_ptr<Prometheus> prometheus_;  // null: figures are not served
   bool started_ = false;
   bool shows_step_ = false;
-  std::string early_;  // events before the start
+  std::string early_;  // lines of the events before the StartEvent
   std::vector<runtime::WarnEvent> early_warnings_;
 };
 

@@ -14,7 +14,7 @@ class RecentRate {
  public:
   void add(double time, int64_t done);
   void clear() { history_.clear(); }
-  double per_second() const;  // 0: not known yet
+  double per_second() const;  // 0 while the rate is not known yet
 
  private:
   std::deque<std::pair<double, int64_t>> history_;
@@ -45,9 +45,9 @@ class WorkWatch {
   int64_t total() const { return total_; }
   double rate() const { return rate_.per_second(); }
 
-  std::string awaited() const;   // "step 12", "the data of train"
-  std::string fields() const;    // "step step=12 of=300", "evaluate source=test samples=820 of=2000"
-  std::string finished() const;  // "Measured  test, 2 000 samples"; empty: nothing is printed
+  std::string awaited() const;   // for reports of a pause: "step 12", "the data of train"
+  std::string fields() const;    // for plain lines: "step step=12 of=300", "evaluate source=test samples=820 of=2000"
+  std::string finished() const;  // for the log: "Measured  test, 2 000 samples"; empty: nothing is printed
 
  private:
   runtime::Work work_ = runtime::Work::kNone;

@@ -60,7 +60,7 @@ void add_points(SeriesByName& series, const Json& values, int64_t step, const st
   }
 }
 
-// Adds the active classes of each head. Their number is called `active`, as in lines of progress.
+// Adds the series about active classes of each head. The number of classes is called `active`, as in progress lines.
 void add_active(SeriesByName& series, const Json& event, int64_t step) {
   const auto list = event.find("active");
   if (list == event.end() || !list->is_array()) {

@@ -25,7 +25,7 @@ class Series {
 
  private:
   std::vector<std::pair<int64_t, double>> points_;
-  int64_t stride_ = 1;  // one of this many added points is kept
+  int64_t stride_ = 1;  // one of `stride_` consecutive points is kept
   int64_t seen_ = 0;
 };
 
@@ -41,20 +41,20 @@ struct LoggedGraph {
 };
 
 struct RunLogSummary {
-  int runs = 0;           // number of starts
+  int runs = 0;           // number of times that the run was started
   int64_t steps = 0;      // steps of the whole run
-  int64_t last_step = 0;  // the last step that was reached
-  // Total time of all runs. A run without an `end` event is still going on or was killed; it counts until its last
-  // event.
+  int64_t last_step = 0;  // the last step that the run has reached
+  // Total time over all starts. A start without an `end` event is still running or was killed; its time counts until
+  // its last event.
   double seconds = 0;
-  bool ended = false;   // the last run has an `end` event
+  bool ended = false;   // the last start has an `end` event
   int64_t damaged = 0;  // lines that are not an event
   std::vector<std::string> warnings;
   std::vector<LoggedGraph> graphs;
-  // "loss", "lr", "images_per_s", metrics of batches, and for the active classes "HEAD.active", ".near", ".common",
-  // ".mass".
+  // Index: "loss", "lr", "images_per_s", the name of a metric of batches, and for active classes "HEAD.active",
+  // ".near", ".common", ".mass".
   std::map<std::string, Series> training;
-  std::map<std::string, Series> evaluation;  // index: key
+  std::map<std::string, Series> evaluation;  // index: key of the metric
 };
 
 // Reads a log line by line; a line longer than 1 MiB counts as damaged. Steps that a later start repeats are dropped.

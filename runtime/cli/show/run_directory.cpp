@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLevels = 3;              // ckpt/NAME in a directory of -C takes two; one more for a directory above
-constexpr size_t kMostLooked = 10'000;  // number of directories, since anything may be below the one that is named
+constexpr int kLevels = 3;              // ckpt/NAME below the directory of -C takes two levels; one more for its parent
+constexpr size_t kMostLooked = 10'000;  // most directories to search, since the named directory may contain anything
 
 void look(const fs::path& directory, int levels, size_t& looked, std::vector<FoundRun>& runs) {
   if (++looked > kMostLooked) {

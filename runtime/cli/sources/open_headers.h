@@ -10,7 +10,7 @@ namespace xrun::cli {
 struct DataHeaders {
   int64_t samples = 0;  // number of samples in an epoch; 0: not known
   DataMemory memory;
-  Diagnostics warnings;  // for missing sources, and the warnings of sources that were opened
+  Diagnostics warnings;  // warnings about missing sources, and those that opened sources have given
 };
 
 // Opens the sources that a run of the plan opens. Missing data is only a warning, since plans are also made on machines

@@ -45,8 +45,8 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
 // Passes the warnings of an opened source to `events`.
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events);
 
-// Opens the named sources for evaluation with the inference graph, in the given order, and gives their classes the
-// numbers that they have in training. `on_bad` is called once for each broken sample, however often the sample is read.
+// open_row_sources opens the named sources in the given order for evaluation with the inference graph, and numbers
+// their classes as in training. It calls `on_bad` once for each broken sample, however often the sample is read.
 // Errors: those of SampleRows::open and number_by; kInterrupted after `stop` is set.
 struct RowOptions {
   StopFlag stop = nullptr;
