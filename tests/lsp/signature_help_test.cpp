@@ -85,7 +85,7 @@ TEST(SignatureHelp, ShowsTheInnermostCall) {
   EXPECT_THAT(shown_in_model("image -> conv(\n    64,\n    |"), StartsWith("conv k: "));
 }
 
-TEST(SignatureHelp, KnowsBlocksReadersStagesCurvesAndWordsOfSettings) {
+TEST(SignatureHelp, ShowsBlocksReadersStagesCurvesAndWordsOfSettings) {
   EXPECT_EQ(shown_in_model("image -> unit(|"), "unit width: int");
   EXPECT_EQ(shown_in_model("image -> unit(8, stride=|"), "unit stride: int = 1");
   EXPECT_EQ(shown_in_model("image -> leaky_relu(|"), "leaky_relu slope = 0.01");

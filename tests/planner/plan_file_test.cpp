@@ -220,7 +220,7 @@ TEST(PlanFile, EveryFlippedBitIsRefused) {
   EXPECT_EQ(code_of(bytes), "");
 }
 
-TEST(PlanFile, SignedGarbageIsRefusedOrSound) {
+TEST(PlanFile, DamagedPlansWithAValidDigestAreRejectedOrSound) {
   const Made made = make_plan_to_store();
   const std::vector<std::byte> good = encode_plan(made.plan, kPlanSchema, kTexts);
   std::mt19937_64 random(20260101);
@@ -253,7 +253,7 @@ TEST(PlanFile, OtherSchemasAreNamed) {
 }
 
 // This file was written by the last version with the first schema, whose tables have another layout.
-TEST(PlanFile, APlanOfTheFirstSchemaIsRefusedInWords) {
+TEST(PlanFile, APlanOfTheFirstSchemaIsRejectedWithAMessage) {
   const std::string text = test::read_source_file("tests/golden/plans/schema_1");
   std::vector<std::byte> bytes(text.size());
   std::memcpy(bytes.data(), text.data(), text.size());
@@ -333,7 +333,7 @@ TEST(PlanFile, AStalePlanIsRefusedWithTheCause) {
   EXPECT_NE(why(made.training, made.facts, other).find("1000 B to give"), std::string::npos);
 }
 
-TEST(PlanFile, AForgedPlanDoesNotFitTheGraph) {
+TEST(PlanFile, APlanWithUnknownValuesIsRejectedForTheGraph) {
   Made made = make_plan_to_store();
   made.plan.training.stages[0].saved.push_back(ValueId(100'000));
   ASSERT_EQ(code_of(plan_bytes(made.plan)), "") << "the file alone cannot know";

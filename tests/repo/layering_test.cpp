@@ -254,7 +254,7 @@ TEST(Layering, FoldersHaveAtMostFortyFiles) {
 
 // The numbers of a run are in device memory. Sessions copy ranges of it, and the executor finds values that are not
 // finite.
-TEST(Layering, ExecutorAndTrainingLookAtNoMemoryByThemselves) {
+TEST(Layering, ExecutorAndTrainingDoNotAccessDeviceMemoryDirectly) {
   const std::regex raw(R"(\b(memcpy|memset|memmove|isfinite|isnan)\b)");
   for (const char* folder : {"runtime/executor", "runtime/train"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(XRUN_SOURCE_DIR) / folder)) {
@@ -266,7 +266,7 @@ TEST(Layering, ExecutorAndTrainingLookAtNoMemoryByThemselves) {
   }
 }
 
-TEST(Layering, IncludesOfOursStartAtTheRoot) {
+TEST(Layering, IncludedPathsStartAtTheRoot) {
   const std::set<std::string> generated{"plan_generated.h"};
   for (const Include& include : project_includes()) {
     const bool at_root = fs::exists(fs::path(XRUN_SOURCE_DIR) / include.included);

@@ -22,7 +22,7 @@ std::vector<std::string> operators_of(const Graph& graph) {
   return names;
 }
 
-TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
+TEST(FuseFunctions, APreluIsFusedWithTheNormBeforeIt) {
   GraphBuilder b;
   b.output(b.call("prelu", {b.call("bn", {b.input({8})}, kNorm)}));
   const Graph graph = fused(b.graph);
@@ -33,7 +33,7 @@ TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
   EXPECT_EQ(graph.params.size(), b.graph.params.size());
 }
 
-TEST(FuseFunctions, OtherFunctionsStayApart) {
+TEST(FuseFunctions, OtherFunctionsAreNotFused) {
   using Names = std::vector<std::string>;
   GraphBuilder twice;  // the norm has a second reader
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
@@ -75,7 +75,7 @@ std::vector<Values> results_of(const Graph& graph, const KernelOptions& options)
   return results;
 }
 
-TEST(FuseFunctions, APreluBehindANormKeepsBits) {
+TEST(FuseFunctions, AFusedPreluGivesTheSameBits) {
   for (const bool bf16 : {false, true}) {
     for (const int64_t channels : {3, 16, 37}) {
       for (const bool training : {true, false}) {

@@ -69,7 +69,7 @@ Graph narrow(const Graph& graph, bool bf16) {
 
 Graph with_residuals(const Graph& graph) { return fuse_residuals(fuse_elementwise(graph).value(), registry()).value(); }
 
-TEST(FuseResiduals, TheLaterNormTakesTheSum) {
+TEST(FuseResiduals, ASumOfTwoNormsIsFusedWithTheLaterNorm) {
   GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId early = b.call("bn", {x}, kNorm);
@@ -84,7 +84,7 @@ TEST(FuseResiduals, TheLaterNormTakesTheSum) {
   EXPECT_EQ(node.fused_paths, (std::vector<std::string>{"add3", "relu4"}));
 }
 
-TEST(FuseResiduals, OtherSumsStayApart) {
+TEST(FuseResiduals, OtherSumsAreNotFused) {
   GraphBuilder twice;  // the norm has a second reader
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("mul", {twice.call("add", {norm, twice.input({8})}), norm}));
@@ -113,7 +113,7 @@ TEST(FuseResiduals, OtherSumsStayApart) {
   EXPECT_EQ(operators_of(with_residuals(same.graph)), "bn add");
 }
 
-TEST(FuseResiduals, KeepBits) {
+TEST(FuseResiduals, FusedSumsHaveTheSameBits) {
   for (const bool bf16 : {false, true}) {
     for (const int64_t channels : {3, 16, 37}) {
       for (const bool relu : {false, true}) {
@@ -140,7 +140,7 @@ Graph with_reductions(const Graph& graph) {
   return fuse_reductions(fuse_maps(graph, registry(), Phase::kForward).value()).value();
 }
 
-TEST(FuseReductions, AReductionComputesWhatItReads) {
+TEST(FuseReductions, AFunctionIsFusedWithTheReductionThatReadsIt) {
   GraphBuilder b;
   const ValueId x = b.input({96});
   b.output(b.call("mean", {b.call("mul", {b.call("sub", {x, b.input({96})}), x})}, axis(1)));
@@ -151,7 +151,7 @@ output y0 %2
 )");
 }
 
-TEST(FuseReductions, OtherReductionsStayApart) {
+TEST(FuseReductions, OtherReductionsAreNotFused) {
   GraphBuilder across;  // not along the innermost dimension in memory
   across.output(across.call("sum", {across.call("exp", {across.input({96, 96})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(across.graph)), "exp sum");
@@ -174,7 +174,7 @@ TEST(FuseReductions, OtherReductionsStayApart) {
 
 // Reduces a function of a tensor of the batch, a broadcast tensor and a parameter; results and gradients keep their
 // bits.
-TEST(FuseReductions, KeepBits) {
+TEST(FuseReductions, FusedReductionsHaveTheSameBits) {
   constexpr std::string_view kFunctions[] = {"x0 * x0",        "x0 - x1",          "x0 * x1",
                                              "(x0 - x1) * x2", "sigmoid(x0) * x2", "max(x0 * x1 + x2, 0)"};
   int at = 0;
@@ -222,7 +222,7 @@ TEST(FuseReductions, KeepBits) {
 }
 
 // A parameter stays f32 even if the result is bf16.
-TEST(FuseReductions, AParameterMayBeTheFirstOperand) {
+TEST(FuseReductions, AReductionWithAParameterAsFirstOperandIsFused) {
   for (const bool bf16 : {false, true}) {
     GraphBuilder b;
     const ValueId x = b.call("linear", {b.input({7, 9})}, {{"out", int64_t{133}}, {"bias", true}});

@@ -5,7 +5,7 @@
 namespace xrun {
 namespace {
 
-TEST(Curve, PiecesFollowOneAnotherAndTheLastValueHolds) {
+TEST(Curve, PiecesFollowEachOtherAndTheLastValueIsKept) {
   const Curve curve{{{.kind = CurvePiece::kWarmup, .from = 0, .to = 1, .steps = 10},
                      {.kind = CurvePiece::kCosine, .from = 1, .to = 0, .steps = 20}}};
   EXPECT_DOUBLE_EQ(curve.at(0), 0);

@@ -37,7 +37,7 @@ TEST(ScalarExpr, TextParsesBack) {
   }
 }
 
-TEST(ScalarExpr, PrintsTextsThatPeopleRead) {
+TEST(ScalarExpr, IsPrintedInReadableForm) {
   const auto canonical = [](std::string_view text) { return to_text(parsed(text)); };
   EXPECT_EQ(canonical("x0*min(max(x0+3,0),6)/6"), "x0 * min(max(x0 + 3, 0), 6) / 6");
   EXPECT_EQ(canonical("exp(x0) / (1 + exp(x0))"), "t0 = exp(x0); t0 / (1 + t0)");
@@ -131,7 +131,7 @@ TEST(ScalarExpr, DerivativesAtCornersAreFinite) {
   EXPECT_EQ(at("floor(x0) * x0", 2.5), 2);
 }
 
-TEST(ScalarExpr, LinearGradientsReadNoInput) {
+TEST(ScalarExpr, GradientsOfLinearExpressionsReadNoInput) {
   const int wanted[] = {0, 1};
   EXPECT_EQ(to_text(gradient_of(parsed("3 * x0 - x1"), 2, wanted)), "x2 * 3, -x2");
 }
@@ -149,7 +149,7 @@ TEST(ScalarExpr, ReportsOperationsThatAreNeverFinite) {
   EXPECT_EQ(name("exp(x0) / (1 + exp(x0))"), "");
 }
 
-TEST(ScalarExpr, RefusesOtherText) {
+TEST(ScalarExpr, RejectsTextThatIsNotAnExpression) {
   for (const char* text :
        {"", "x", "x0 +", "(x0", "x0)", "f(x0)", "min(x0)", "exp(x0, x0)", "t0 = x0", "t0 = x0; t0 = x0; t0", "x0 x1",
         "1e999", "x99", "x0; x1", "x0 ^ x1 ^ x2", "x0 < x1 < x2", "\xff", "xrun"}) {
@@ -164,7 +164,7 @@ TEST(ScalarExpr, RefusesOtherText) {
   EXPECT_FALSE(parse_scalar_expr(std::string(100'000, '-') + "x0").ok());
 }
 
-TEST(ScalarExpr, LongChainsAreNamedInParts) {
+TEST(ScalarExpr, LongExpressionsArePrintedInNamedParts) {
   ScalarExpr expr;
   ScalarId id = expr.input(0);
   for (int i = 0; i < 4000; ++i) {

@@ -203,7 +203,7 @@ run two extends one {
   EXPECT_EQ(checked.module().schedule.name, "hints");
 }
 
-TEST(Extends, StepsReplaceEpochs) {
+TEST(Extends, StepsReplaceInheritedEpochs) {
   const Checked checked(std::string(kBase) +
                         "\ntrain large extends base {\n  batch = 64\n  steps = 10\n}\n"
                         "\nrun r {\n  train = large\n}\n");
@@ -240,7 +240,7 @@ run r {
   EXPECT_THAT(checked.codes(), testing::UnorderedElementsAre("XG0210", "XG0107")) << checked.rendered();
 }
 
-TEST(Extends, TheCommandLineReplacesBoth) {
+TEST(Extends, SetFlagsReplaceInheritedAndOwnSettings) {
   const Checked checked(
       std::string(kBase) + "\ntrain large extends base {\n  batch = 64\n}\n\nrun r {\n  train = large\n}\n",
       {.sets = {{"train.groups.id.lr", "4"}, {"train.batch", "256"}}});

@@ -191,7 +191,7 @@ TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRefused) {
   }
 }
 
-TEST(LossTerms, AHeadThatNoTermUsesIsNamed) {
+TEST(LossTerms, AHeadThatTheLossDoesNotUseIsReported) {
   const Checked made = with_loss("cosface(id, label)");
   ASSERT_TRUE(made.file.has_value()) << made.rendered();
   ASSERT_EQ(made.module().not_yet.size(), 1U);

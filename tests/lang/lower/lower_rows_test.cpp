@@ -19,7 +19,7 @@ std::string with_group(const std::string& settings, const std::string& optimizer
   return replaced(text, "sgd(momentum=0.9)", optimizer);
 }
 
-TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
+TEST(Rows, FormatsAreStoredPrintedAndPartOfTheMathDigest) {
   const Checked plain(small_run());
   const Checked checked(with_group("      weights = bf16\n      states = bf16\n      untouched = as_is\n"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -41,7 +41,7 @@ TEST(Rows, AFormatCanBeSetInOneLine) {
   EXPECT_EQ(row_rules(checked.module().train, "id.weight").weights, RowFormat::kBf16);
 }
 
-TEST(Rows, TheLongestPathDecides) {
+TEST(Rows, SettingsOfTheLongestMatchingPathApply) {
   const Checked checked(
       with_group("      weights = bf16\n      weight_decay = 0.5\n      weight {\n        weights = fp8\n      }\n"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -118,7 +118,7 @@ TEST(Rows, ExactAcceptsAnyOptimizerWithTheRuleOfSgd) {
   EXPECT_THAT(other.rendered(), HasSubstr("its rule is not that of sgd"));
 }
 
-TEST(Rows, ExactGoesWithWeightsInEveryFormat) {
+TEST(Rows, ExactAcceptsWeightsInEveryFormat) {
   for (const std::string weights : {"f32", "bf16", "fp8"}) {
     std::string text = with_group("      weights = " + weights + "   untouched = exact\n");
     text = replaced(text, "  optimizer", "  active_classes = sample(60%)\n  optimizer");

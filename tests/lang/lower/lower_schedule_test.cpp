@@ -167,7 +167,7 @@ TEST(Hints, BucketsHaveAtLeastOneByte) {
   EXPECT_THAT(bucket("auto").codes(), ElementsAre("XG0205"));
 }
 
-TEST(Hints, FiguresAreServedAtAnAddressWithAPort) {
+TEST(Hints, APrometheusAddressNeedsAnIpAddressAndAPort) {
   const auto served = [](const std::string& address) { return check({{"train.log.prometheus", address}}).module; };
   for (const char* good : {"127.0.0.1:9464", "0.0.0.0:1", "10.1.2.3:65535"}) {
     EXPECT_NE(served('"' + std::string(good) + '"').find(good), std::string::npos) << good;
@@ -204,7 +204,7 @@ TEST(Hints, SecondCopiesHaveAnAbsolutePath) {
   }
 }
 
-TEST(Hints, TheCasesAboveAreAllSettings) {
+TEST(Hints, TheCasesCoverAllSettings) {
   std::set<std::string> covered{"cluster.nodes"};  // needs a network; tested below
   for (const Case& c : kCases) {
     covered.insert(c.path);

@@ -38,7 +38,7 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
   }
 }
 
-TEST(Facts, DigestFollowsSizesAndNotTimes) {
+TEST(Facts, TheDigestDependsOnSizesAndNotOnTimes) {
   const auto module = glyphs_module(64, 10, PrecisionMode::kF32);
   ASSERT_TRUE(module.ok());
   const auto a = collect_facts(module->graph, 8, true, detect_isa(), true);

@@ -135,7 +135,7 @@ Matrix rows_of(int64_t classes, int64_t dim) {
   return m;
 }
 
-TEST(KnnShares, AreRunsOfBlocks) {
+TEST(KnnShares, AreConsecutiveBlocks) {
   Meeting meeting(3);
   const ThreadShares middle(meeting, 1);
   EXPECT_EQ(middle.own(10), (BlockRange{3, 6}));

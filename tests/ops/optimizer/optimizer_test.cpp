@@ -110,7 +110,7 @@ TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
   }
 }
 
-TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
+TEST(Optimizer, GradientsAreScaledThenClippedByElementAndNanIsKept) {
   const OptimizerForm form = *optimizer_form(test::optimizer("sgd"));
   std::vector<float> w(5, 1.0F);
   const std::vector<float> g{0.5F, -0.5F, 10.0F, -10.0F, std::numeric_limits<float>::quiet_NaN()};
@@ -219,7 +219,7 @@ TEST(Optimizer, KernelsHaveTheBitsOfTheirRules) {
   }
 }
 
-TEST(Optimizer, RefusesWhatHasNoUpdate) {
+TEST(Optimizer, AnOptimizerWithoutAnUpdateRuleIsRejected) {
   const auto form = optimizer_form({.name = "sgd", .args = {}, .span = {}});
   ASSERT_FALSE(form.ok());
   EXPECT_EQ(form.error().code, "XG0303");

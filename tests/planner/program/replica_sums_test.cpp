@@ -62,7 +62,7 @@ TEST(ReplicaSums, EveryElementIsSummedOverAllReplicasOnOneOfThem) {
   }
 }
 
-TEST(ReplicaSums, TermsOfARoundLieOverThoseOfTheRoundBefore) {
+TEST(ReplicaSums, TermsOfARoundReuseTheMemoryOfTheRoundBefore) {
   EXPECT_EQ(ReplicaSums(4, 1).terms(64, 0), 3 * 16 * 4);
   EXPECT_EQ(ReplicaSums(4, 2).terms(64, 0), 32 * 4) << "one term of half the gradient, then one of a quarter";
   EXPECT_EQ(ReplicaSums(6, 2).terms(60, 0), 30 * 4) << "one term of a half, then two of a sixth";
@@ -78,7 +78,7 @@ int on(std::vector<int> device_nodes, const std::vector<std::vector<int>>& stage
   return replicas_of_node(nodes_of(std::move(device_nodes)), stages);
 }
 
-TEST(ReplicaSums, ReplicasOfANodeAreThoseThatAllStagesHaveThere) {
+TEST(ReplicaSums, ReplicasPerNodeAreThoseCommonToAllStages) {
   EXPECT_EQ(on({}, {{0}}), 1);
   EXPECT_EQ(on({0, 0, 0, 0}, {{0, 1, 2, 3}}), 1) << "one node";
   EXPECT_EQ(on({0, 0, 1, 1}, {{0, 1, 2, 3}}), 2);

@@ -151,7 +151,7 @@ TEST(ClassFit, AMissingHeadAndTooLittleMemoryAreErrors) {
   EXPECT_EQ(device.error().help, "raise `memory_limit`, or leave it out");
 }
 
-TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
+TEST(ClassFit, TheTextAndTheJsonListEachChoice) {
   const Subject subject(with_head(1000));
   const ClassFits fits = subject.fit().value();
   const std::string page = report_classes(fits, subject.training, subject.machine, 100);
