@@ -117,7 +117,7 @@ TEST(SetFlag, TakesTheTextOfAStringOptionAsItIs) {
   EXPECT_THAT(Checked(text, {.sets = {{"root", ""}}}).codes(), ElementsAre("XG0219"));
 }
 
-TEST(SetFlag, RefusesABlankValue) {
+TEST(SetFlag, RejectsABlankValue) {
   const Checked checked("option n: int = 3\n", {.sets = {{"n", " "}}});
   EXPECT_THAT(checked.codes(), ElementsAre("XG0110"));
   EXPECT_THAT(checked.rendered(), HasSubstr("`--set n=` has no value"));

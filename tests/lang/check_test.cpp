@@ -49,7 +49,7 @@ TEST(Constants, FunctionsAndLetsAreEvaluatedWhereTheyAreDeclared) {
   expect_holds("a == 12", "let a = b * 2\nlet b = c + 1\nlet c = 5\n");
 }
 
-TEST(Constants, ExpressionsWithoutAValueAreRefused) {
+TEST(Constants, ExpressionsWithoutAValueAreRejected) {
   for (const auto& [expression, code] : std::vector<std::pair<std::string, std::string>>{{"1 / 0 == 1", "XG0307"},
                                                                                          {"1 % 0 == 1", "XG0307"},
                                                                                          {"2 ^ 200 > 0", "XG0109"},

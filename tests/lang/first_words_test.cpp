@@ -66,13 +66,13 @@ TEST(WordsOfNewUsers, LossesOfOtherFrameworksAreTranslated) {
   EXPECT_THAT(pipe.rendered(), HasSubstr("~   loss      = id -> softmax_ce(label)\n"));
 }
 
-TEST(WordsOfNewUsers, UnknownLossesAreAnsweredWithTheKnownOnes) {
+TEST(WordsOfNewUsers, ForUnknownLossesTheKnownOnesAreListed) {
   const Checked checked(with_loss("quintuplet(id, label)"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0201"));
   EXPECT_THAT(checked.rendered(), HasSubstr("help: take one of `arcface`, `cosface`, `softmax_ce`"));
 }
 
-TEST(WordsOfNewUsers, UnknownMetricsAreAnsweredWithTheKnownOnes) {
+TEST(WordsOfNewUsers, ForUnknownMetricsTheKnownOnesAreListed) {
   const auto of = [](const std::string& metric) {
     return Checked(small_run("  metrics = [" + metric + "]")).rendered();
   };
@@ -81,7 +81,7 @@ TEST(WordsOfNewUsers, UnknownMetricsAreAnsweredWithTheKnownOnes) {
   EXPECT_THAT(of("kappa(id, label)"), HasSubstr("help: take one of `accuracy`"));
 }
 
-TEST(WordsOfNewUsers, UnknownCurvesAreAnsweredWithTheKnownOnes) {
+TEST(WordsOfNewUsers, ForUnknownCurvesTheKnownOnesAreListed) {
   const auto of = [](const std::string& rate) {
     const Checked checked(small_run("  lr = " + rate));
     EXPECT_EQ(checked.codes().size(), 1U) << checked.rendered();

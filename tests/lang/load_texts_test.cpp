@@ -28,7 +28,7 @@ std::string messages(const std::string& path, const Texts& texts) {
 
 const std::string kBlock = "xgraph 1\n\nblock part(x: [N, D]) {\n  return x -> relu\n}\n";
 
-TEST(LoadTexts, ImportsComeFromTheTextsInWhateverOrder) {
+TEST(LoadTexts, ImportsAreFoundInTextsInAnyOrder) {
   // The imports form a diamond: two files import the same file by different paths.
   const Texts texts{
       {"/w/a/main.xgraph",

@@ -70,14 +70,14 @@ TEST(NothingIgnored, UnknownKeysOfUnusedDeclarationsAreRejected) {
   EXPECT_THAT(codes("train t {\n  batchsize = 3\n}\n"), ElementsAre("XG0210"));
 }
 
-TEST(NothingIgnored, NCannotBeBound) {
+TEST(NothingIgnored, TheNameNCannotBeBound) {
   EXPECT_THAT(codes("block b(x: [N, C], N: int) { return x }\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes("let N = 7\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes(model("  y = x -> repeat 3 as N { relu }\n")), ElementsAre("XG0202"));
   EXPECT_THAT(codes(model("  input z: index(N)[N]\n  y = x -> relu\n")), ElementsAre("XG0303"));
 }
 
-TEST(NothingIgnored, ParametersThatCollideAreRefused) {
+TEST(NothingIgnored, ParametersWithEqualNamesAreReported) {
   EXPECT_THAT(codes("fn f(a, a) = a\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes("block b(x: [N, K], K: int) { return x -> linear(K) }\n" + model("  y = b(x, 3)\n")),
               ElementsAre("XG0120", "XG0302"));

@@ -438,7 +438,7 @@ TEST(Rename, RejectsInvalidNames) {
   EXPECT_TRUE(client.request("textDocument/prepareRename", params).contains("error")) << "an operator";
 }
 
-TEST(Formatting, EqualsFmtAndLeavesInvalidTextsAlone) {
+TEST(Formatting, EqualsFmtAndDoesNotChangeInvalidTexts) {
   const std::string text = "xgraph 1\nlet   a=1\n\n\n\nlet b =  10000\n";
   TestClient client;
   client.open(text);

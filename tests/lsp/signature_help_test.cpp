@@ -107,7 +107,7 @@ TEST(SignatureHelp, HasTheWholeSignatureAndItsText) {
   EXPECT_EQ(help["activeParameter"], 1);
 }
 
-TEST(SignatureHelp, IsEmptyWhereNothingHasTheName) {
+TEST(SignatureHelp, IsEmptyOutsideOfKnownCalls) {
   EXPECT_EQ(shown_in_model("image -> konv(|"), "");
   EXPECT_EQ(shown(kBefore + "image" + kAfter + "|"), "");
   EXPECT_EQ(shown("|"), "");

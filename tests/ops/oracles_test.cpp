@@ -310,7 +310,7 @@ TEST(Relu, PropagatesNan) {
   EXPECT_EQ(c.output(0)[2], 2);
 }
 
-TEST(Embed, PicksRowsAndSumsTheirGradientsAndRefusesNumbersWithoutARow) {
+TEST(Embed, PicksRowsAndSumsTheirGradientsAndRejectsNumbersWithoutARow) {
   Graph graph;
   TensorType x;
   x.dtype = DType::kI32;

@@ -226,7 +226,7 @@ TEST(Cluster, TheMemoryOfANodeIsReportedIfItIsTheLimit) {
 }
 
 // Every list that is indexed by device must have one element per device.
-TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRefused) {
+TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRejected) {
   const auto plan = plan_on(machine_of(2, 2, kWide), head_model());
   ASSERT_TRUE(plan.ok());
   ASSERT_TRUE(load_plan_bytes(plan_bytes(*plan)).ok());

@@ -81,7 +81,7 @@ TEST(Planner, ReasonsAgreeWithTheListedAlternatives) {
   EXPECT_EQ(stages.rival->idle, also->idle);
 }
 
-TEST(Planner, ModelsThatWouldTakeTooLongAreRefused) {
+TEST(Planner, ModelsThatTakeTooLongToPlanAreRejected) {
   ModelOptions options{.layers = 11'000, .input = 4, .width = 4, .batch = 16, .norm_rows = 8};
   const auto made = plan(make_module(options), machine_of(2));
   ASSERT_FALSE(made.ok());
@@ -235,7 +235,7 @@ struct BadHint {
   const char* help;
 };
 
-TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAFix) {
+TEST(Planner, AHintThatCannotBeSatisfiedIsRejectedWithItsPlaceAndAFix) {
   const Span place{0, 11, 13};
   for (const BadHint& bad :
        {BadHint{"XG0602",

@@ -69,7 +69,7 @@ TEST(StepPrograms, EveryLegalSettingHasProgramsForAllBatchSizes) {
   }
 }
 
-TEST(StepPrograms, MoreReplicasThanTheFirstStepsHaveRowBlocksAreRefused) {
+TEST(StepPrograms, MoreReplicasThanRowBlocksOfTheFirstStepsAreRejected) {
   Growing growing(4, 4);
   growing.module.train.resize(4 * 48);  // three row blocks in the first steps, twelve in the last steps
   growing.module.schedule.replicas = Hint<int64_t>{4, {}};

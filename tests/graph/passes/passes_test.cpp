@@ -121,7 +121,7 @@ Graph parse(const std::string& text) {
   return std::move(graph).value();
 }
 
-TEST(Fuse, TakesReluIntoItsOnlyProducer) {
+TEST(Fuse, FusesReluWithItsProducer) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 #0 %1: f32[N, 4] = add(%0, %0) @add
 #1 %2: f32[N, 4] = relu(%1) @relu
@@ -133,7 +133,7 @@ output out %1
 )");
 }
 
-TEST(Fuse, LeavesReluWhoseOperandIsReadTwice) {
+TEST(Fuse, DoesNotFuseAReluWhoseOperandHasAnotherReader) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 #0 %1: f32[N, 4] = add(%0, %0) @add
 #1 %2: f32[N, 4] = relu(%1) @relu

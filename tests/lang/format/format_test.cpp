@@ -151,7 +151,7 @@ TEST(Format, AlignmentNeverMakesALineTooLong) {
             "  a = " + value + "\n  longer  = 2\n  longest = 3\n");
 }
 
-TEST(Format, PipelinesBreakWhereTheAuthorBrokeThem) {
+TEST(Format, LineBreaksInPipelinesAreKept) {
   EXPECT_EQ(settings("a = x -> b\n    -> c -> d"), "  a = x -> b\n    -> c -> d\n");
   EXPECT_EQ(settings("a = x ->\nb"), "  a = x\n    -> b\n");
   EXPECT_EQ(settings("a = x -> repeat 2 {\nb\n-> c\n} -> d"), "  a = x -> repeat 2 {\n    b\n      -> c\n  } -> d\n");

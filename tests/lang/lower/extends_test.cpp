@@ -222,7 +222,7 @@ TEST(Extends, ABaseMayBeIncompleteUntilItRuns) {
               IsEmpty());
 }
 
-TEST(Extends, AFaultOfTheBaseIsReportedOnceWhereItStands) {
+TEST(Extends, AFaultOfTheBaseIsReportedOnceAtItsPlace) {
   const Checked checked(std::string(kBase) + R"(
 train wrong extends base {
   batchsize = 64

@@ -69,7 +69,7 @@ TEST(ActiveClasses, NumbersOutOfRangeAreRejected) {
   EXPECT_THAT(with_active("some(3)").codes(), ElementsAre("XG0205"));
 }
 
-TEST(ActiveClasses, TheNumberOneIsRefusedAsAmbiguous) {
+TEST(ActiveClasses, TheNumberOneIsRejectedAsAmbiguous) {
   for (const char* value : {"sample(1)", "sample(1.0)", "knn(neighbours=16, active=1, rebuild=1000 steps)"}) {
     const Checked one = with_active(value);
     EXPECT_THAT(one.codes(), ElementsAre("XG0214")) << value;

@@ -52,7 +52,7 @@ TEST(Compress, NoneIsTheDefaultAndChangesNoDigest) {
   EXPECT_EQ(checked.module().math_digest, Checked(small_run()).module().math_digest);
 }
 
-TEST(Compress, SharesOutOfRangeAreRefused) {
+TEST(Compress, SharesOutOfRangeAreRejected) {
   for (const char* share : {"0%", "-1%", "101%", "2"}) {
     const Checked checked = with_compress("topk(" + std::string(share) + ")");
     EXPECT_THAT(checked.codes(), ElementsAre("XG0214")) << checked.rendered();
@@ -85,7 +85,7 @@ TEST(Compress, OtherOptimizersAndOneThresholdAreReportedAsUnavailable) {
   EXPECT_EQ(together.module().not_yet.size(), 1U);
 }
 
-TEST(Compress, UnknownArgumentsAndBareSpansAreRefused) {
+TEST(Compress, UnknownArgumentsAndSpansWithoutUnitsAreRejected) {
   EXPECT_THAT(with_compress("topk(1%, exact=false)").codes(), testing::Not(IsEmpty()));
   EXPECT_THAT(with_compress("topk()").codes(), testing::Not(IsEmpty()));
   EXPECT_THAT(with_compress("topk(1%, warmup=4)").codes(), ElementsAre("XG0107"));

@@ -69,7 +69,7 @@ TEST(Growth, WrongSizesAreRejectedAndValidSizesProposed) {
   refused("64 .. 8192", "XG0511", "write 2 to 64 times the first size");
 }
 
-TEST(Growth, SpansInStepsAreRefused) {
+TEST(Growth, SpansInStepsAreRejected) {
   EXPECT_THAT(growing("grow(64 .. 128, over=20 steps)").rendered(), HasSubstr("in epochs or samples, not in steps"));
   EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", "  steps = 100").codes(), ElementsAre("XG0511"));
   const Checked curve =

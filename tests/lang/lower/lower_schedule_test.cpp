@@ -149,7 +149,7 @@ TEST(Hints, RatesOfStorageHaveAUnitAndAreMoreThanNothing) {
 }
 
 // If a line has only a number, the unit is inserted before the comment at the end of the line.
-TEST(Hints, AUnitStandsBeforeItsComment) {
+TEST(Hints, AMissingUnitIsInsertedBeforeTheComment) {
   SourceMap sources;
   Diagnostics diagnostics;
   static const OpRegistry ops = test_ops::registry();

@@ -140,7 +140,7 @@ TEST(ClassSettings, UnknownWordsAreRejectedWithTheValidChoices) {
   EXPECT_THAT(order.rendered(), HasSubstr("~   order = balanced\n"));
 }
 
-TEST(ClassSettings, ALossWithoutLabelsIsRefused) {
+TEST(ClassSettings, ALossWithoutLabelsIsRejected) {
   const auto text = [](const std::string& settings) {
     return "model m {\n  input x: f32[N, 4]\n  y = x -> linear(4)\n  output y\n}\n"
            "data d {\n  source train = synthetic([4], 3, samples=60)\n  x = pixels\n}\n"
@@ -158,7 +158,7 @@ TEST(ClassSettings, ALossWithoutLabelsIsRefused) {
   EXPECT_THAT(Checked(text("  class_weights = inverse_frequency\n")).codes(), ElementsAre("XG0510"));
 }
 
-TEST(ClassSettings, ALossWithTwoKindsOfLabelsIsRefused) {
+TEST(ClassSettings, ALossWithTwoKindsOfLabelsIsRejected) {
   const Checked two(
       "model m {\n  input x: f32[N, 4]\n  a = x -> linear(3)\n  b = x -> linear(3)\n  output a, b\n}\n"
       "data d {\n  source train = csv(\"t.csv\")\n  x = columns(0..4)\n  one = column(4) -> as_index(3)\n"

@@ -26,7 +26,7 @@ Checked with_set(const std::string& path, const std::string& value, const std::s
   return Checked(small_run({}, declarations), {.sets = {{path, value}}});
 }
 
-TEST(SetFlag, RefusesAPathWithAnEmptyStep) {
+TEST(SetFlag, RejectsAPathWithAnEmptyStep) {
   const std::string hints = "\nschedule s {\n  stages = 2\n}\n";
   for (const char* path : {"schedule.", "schedule..stages", "schedule.stages.", "train..", "data.", ".", "..", ""}) {
     const Checked checked = with_set(path, "3", hints);
@@ -57,7 +57,7 @@ TEST(Settings, NothingIsSetBelowAValueInTheText) {
 }
 
 // Writes a group in place of every setting that takes a value.
-TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
+TEST(Settings, AValueThatIsWrittenAsAGroupIsRejected) {
   int tried = 0;
   for (const SettingDef& def : all_settings()) {
     const bool is_group = std::ranges::any_of(all_settings(), [&](const SettingDef& other) {

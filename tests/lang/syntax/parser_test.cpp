@@ -118,7 +118,7 @@ TEST(ParseExpr, AllFormsOfStagesAreParsed) {
   EXPECT_EQ(grouped("x -> net.f() -> net.g"), "(x -> net.f() -> net.g)");
 }
 
-TEST(ParseExpr, SpansCoverWhatWasWritten) {
+TEST(ParseExpr, SpansCoverTheTextOfTheirExpressions) {
   SourceMap sources;
   Diagnostics diagnostics;
   const int32_t file = sources.add("value", "(a + b) * f(c, k=2)");

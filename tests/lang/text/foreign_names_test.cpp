@@ -179,7 +179,7 @@ const std::vector<Slip> kSlips{
     {"batch     = 32", "batch\u00A0= 32", "batch = 32"},
 };
 
-TEST(OtherLanguages, EditsLeadToWhatWasMeant) {
+TEST(OtherLanguages, EditsLeadToTheIntendedText) {
   for (const Slip& slip : kSlips) {
     SCOPED_TRACE(slip.wrong);
     const std::string text = mended(replaced(kText, slip.from, slip.wrong));

@@ -190,7 +190,7 @@ TEST(Lexer, ReportsBracketsThatCloseNothing) {
   EXPECT_THAT(Lexed("(a]\n").faults(), ElementsAre("XG0111@(", "XG0111@]"));
 }
 
-TEST(Lexer, RefusesAFileThatIsTooLarge) {
+TEST(Lexer, AFileThatIsTooLargeIsRejected) {
   const Lexed lexed(std::string((4u << 20) + 1, ' '));
   ASSERT_EQ(lexed.diagnostics.all().size(), 1U);
   EXPECT_EQ(lexed.diagnostics.all()[0].code, "XG0101");

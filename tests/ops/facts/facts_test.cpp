@@ -131,7 +131,7 @@ TEST(Facts, KernelsThatDifferInOnePropertyAreTimedSeparately) {
 }
 
 // A reshape between channels-last images needs scratch memory; a reshape of row-major tensors does not.
-TEST(Facts, NodesThatDifferInTheirLayoutsHaveFactsOfTheirOwn) {
+TEST(Facts, NodesWithDifferentLayoutsHaveSeparateFacts) {
   Graph graph = graph_of("reshape", {kBatch, 8, 4, 4}, {{"shape", std::vector<int64_t>{kBatch, 4, 8, 4}}});
   const Node first = graph.nodes[0];
   ASSERT_TRUE(call_op(graph, *first.op, first.inputs, first.attrs, "again", Span{}).ok());

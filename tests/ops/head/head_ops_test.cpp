@@ -161,7 +161,7 @@ TEST(DenseLoss, PositionsWithALabelAreAveraged) {
   EXPECT_LE(test::relative_error(dx, std::vector<double>(want.begin(), want.end())), 1e-6);
 }
 
-TEST(DenseLoss, TopkGivesTheBestFirst) {
+TEST(DenseLoss, TopkReturnsTheBestFirst) {
   std::vector<float> logits{1, 3, 3, 0, 7, -1};
   std::vector<int32_t> classes(3);
   std::vector<float> scores(3);

@@ -327,7 +327,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheLogitsThatAreKept) {
 
 // Passes compute with the values of rows in narrow formats under every plan, and the update stores one of the two
 // neighbours of the f32 result.
-TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
+TEST_P(HeadOnIsa, RowsInNarrowFormatsGiveTheBitsOfEqualRowsInF32) {
   for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8}) {
     for (const bool cosine : {false, true}) {
       test::HeadProblem problem = make_problem({.classes = 700,

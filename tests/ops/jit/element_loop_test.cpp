@@ -161,7 +161,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForEveryLength) {
 
 // Sums of squares are kept as sixteen running sums in f64 over all calls. Element i is added to sum i % 16, and
 // elements beyond the last one must not be added.
-TEST_P(CompiledLoop, SquaresAreAddedToTheSums) {
+TEST_P(CompiledLoop, SquaresOfResultsAreAddedToRunningSums) {
   LoopForm form = form_of(*parse_scalar_expr("x0 * x2 + x1 / 3, x0, 5"));
   form.squares = true;
   std::mt19937 random(3);

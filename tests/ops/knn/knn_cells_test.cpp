@@ -107,7 +107,7 @@ TEST(KnnCells, TheGraphOfAllCellsIsTheExactOne) {
   }
 }
 
-TEST(KnnCells, ListsAreTheSameWhateverComputesThem) {
+TEST(KnnCells, ListsDoNotDependOnWorkersOrInstructionSets) {
   const Matrix m = clusters(5000, 24, 60, 0.5F);
   const Cells one = build(m, 10, 3, Isa::kAvx2, 1);
   expect_lists(m, 10, one.ids);

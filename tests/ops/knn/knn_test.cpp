@@ -169,7 +169,7 @@ TEST(Knn, AscendingScoresAreAllConsidered) {
   expect_exact(m, 32);
 }
 
-TEST(Knn, KeysAscendAsScoresDescendAndIdsAscend) {
+TEST(Knn, KeysOrderByDescendingScoreThenAscendingId) {
   const float scores[] = {1, 0.5F, 1e-30F, 0, -1e-30F, -0.5F, -1};
   for (size_t i = 0; i + 1 < std::size(scores); ++i) {
     EXPECT_LT(knn_key(scores[i], 7), knn_key(scores[i + 1], 0));

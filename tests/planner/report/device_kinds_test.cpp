@@ -75,7 +75,7 @@ TEST(DeviceKinds, PagesOfManyDevicesAreShort) {
 }
 
 // The first stage is on the device with the most memory in use, and the head is on the other device.
-TEST(DeviceKinds, AHeadHasItsMemoryOnWhicheverDeviceItLies) {
+TEST(DeviceKinds, TheMemoryOfAHeadIsShownOnItsDevice) {
   Module module = testing::make_module(
       {.layers = 6, .input = 1024, .width = 1024, .classes = 200, .head = true, .batch = 256, .norm_rows = 32});
   module.schedule.stages = Hint<int64_t>{2, {}};

@@ -513,7 +513,7 @@ Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage&
   return bytes;
 }
 
-TEST(Report, SavedBytesOfTheLayersAreWhatTheStagesBackwardPassReads) {
+TEST(Report, SavedBytesOfTheLayersAreThoseThatTheBackwardPassReads) {
   for (const int stages : {1, 2}) {
     for (const bool recompute : {false, true}) {
       const Planned planned = make(stages, true, recompute);

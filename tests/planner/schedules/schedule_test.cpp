@@ -111,7 +111,7 @@ Schedule tiny() {
   return schedule_gpipe(request);
 }
 
-TEST(Schedule, CheckerRefusesBrokenOrders) {
+TEST(Schedule, TheCheckerRejectsBrokenOrders) {
   ASSERT_TRUE(check_schedule(tiny()).ok());
   Schedule missing = tiny();
   missing.orders[0].pop_back();

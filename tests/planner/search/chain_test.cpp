@@ -104,7 +104,7 @@ TEST(Chain, ReceivedValuesAreThoseOfEarlierNodes) {
   EXPECT_EQ(made.module.graph.value(values[0]).name, "stem");
 }
 
-TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
+TEST(Chain, RecomputedNodesKeepTheirInputsInsteadOfTheirResults) {
   const Made made = make({.layers = 1, .norm = false});
   const Graph& graph = made.module.graph;
   const int n = made.chain.size();
@@ -220,7 +220,7 @@ TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
   }
 }
 
-TEST(Mesh, ShardsLieOnAllDevicesOrOnTheFirstOnesOrOnOneOfEachNode) {
+TEST(Mesh, ShardsAreOnAllDevicesOnTheFirstOnesOrOnOneOfEachNode) {
   const ClusterSpec cluster{.nodes = 3, .network = {"ethernet", 1e9, 1e-5}, .cores = 2};
   const Machine machine = make_machine(cluster, {}, 2, 16 * kGiB);
   const ShardHint nodes{.by_node = true};

@@ -107,7 +107,7 @@ TEST(ClassFit, TheReportedNumberOfClassesFitsAndTheNextDoesNot) {
   EXPECT_LT(fits.plans, 9 * 40);
 }
 
-TEST(ClassFit, TheLimitOfADeviceIsNamed) {
+TEST(ClassFit, TheLimitOfADeviceIsReported) {
   Module module = with_head(1000, 0);
   module.schedule.memory_limit = Hint<Bytes>{8 * kMiB, {}};
   const Subject subject(module);

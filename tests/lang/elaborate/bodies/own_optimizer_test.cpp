@@ -167,7 +167,7 @@ TEST(OwnOptimizer, AWeightDecayThatIsNotANumberIsRejected) {
   }
 }
 
-TEST(OwnOptimizer, StatesThatNothingReadsAreLeftOut) {
+TEST(OwnOptimizer, UnreadStatesAreRemoved) {
   EXPECT_THAT(Answer("", "sgd").arguments().texts("rule.states"), IsEmpty());
   EXPECT_EQ(Answer("", "sgd").arguments().text("rule.elements"), "x0 - x3 * (x1 + x2 * x0)");
   const Answer own(
@@ -293,7 +293,7 @@ TEST(OwnOptimizer, UnusedOptimizersAreChecked) {
   EXPECT_THAT(codes("optimizer own(lr) {\n  u = grad\n  weight = weight - lr * grad\n}\n"), ElementsAre("XG0215"));
 }
 
-TEST(OwnOptimizer, AStoredRuleThatDoesNotFitIsRefused) {
+TEST(OwnOptimizer, AStoredRuleThatDoesNotFitIsRejected) {
   const Answer lion(kLion, "lion");
   for (const auto& [key, value] :
        std::initializer_list<std::pair<const char*, AttrValue>>{{"rule.elements", std::string("x0")},

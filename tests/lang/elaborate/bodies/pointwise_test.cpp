@@ -216,7 +216,7 @@ TEST(OwnParams, MayBeReadBySeveralOperators) {
   EXPECT_THAT(without.rendered(), HasSubstr("XG0198]: this operator reads the weight `p` and gives it no gradient"));
 }
 
-TEST(OwnParams, WrongInitialValuesAreRefused) {
+TEST(OwnParams, WrongInitialValuesAreRejected) {
   const auto answer = [](const std::string& param) {
     return Answer("", "  param p: " + param + "\n  y = x * p\n").codes();
   };
@@ -255,7 +255,7 @@ TEST(FunctionsOfParams, BecomeOneNodeWhenTheyReadATensor) {
   EXPECT_EQ(text_of("  y = hswish(a + t) * x\n").find("hswish"), std::string::npos);
 }
 
-TEST(FunctionsOfParams, AreRefusedByOperatorsOnTheBatch) {
+TEST(FunctionsOfParams, AreRejectedByOperatorsOnTheBatch) {
   for (const char* value : {"linear(4)", "relu", "softmax"}) {
     const Checked made("model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n\n  y = a + 1 -> " +
                            std::string(value) + "\n  z = x * a\n  output z\n}\n",
