@@ -16,7 +16,7 @@ TEST(Curve, PiecesFollowEachOtherAndTheLastValueIsKept) {
   EXPECT_NEAR(curve.at(1000), 0, 1e-12);
 }
 
-TEST(Curve, PolyAndStepsHaveTheirValues) {
+TEST(Curve, PolyAndStepsFollowTheirFormulas) {
   const Curve poly{{{.kind = CurvePiece::kPoly, .from = 0.4, .to = 0, .steps = 100, .power = 2}}};
   EXPECT_NEAR(poly.at(50), 0.1, 1e-12);
   const Curve steps{{{.kind = CurvePiece::kSteps, .from = 1, .steps = 100, .at = {10, 20}, .by = 0.1}}};

@@ -135,7 +135,7 @@ TEST(PartialLabels, ReadersOtherThanLossesAndMetricsAreRejected) {
   }
 }
 
-TEST(PartialLabels, AnInputThatIsNoLabelNeedsAValueInEachSample) {
+TEST(PartialLabels, AnInputThatIsNotALabelNeedsAValueInEachSample) {
   const Checked made(R"(
 model m {
   input x: f32[N, 6]

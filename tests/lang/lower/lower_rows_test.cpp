@@ -58,7 +58,7 @@ TEST(Rows, OtherTensorsHaveNoFormats) {
   }
 }
 
-TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
+TEST(Rows, Fp8RowsAreRejectedForOptimizersWithSecondMoments) {
   const Checked checked(with_group("      weights = fp8\n", "adamw"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
   EXPECT_THAT(checked.rendered(), HasSubstr("class weights in fp8 cannot hold the updates of `adamw`"));
@@ -68,7 +68,7 @@ TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
 }
 
 // Class rows have no trust ratio, so lars updates them like sgd, and lamb like adamw.
-TEST(Rows, Fp8HoldsTheUpdatesOfLarsAndNotOfLamb) {
+TEST(Rows, Fp8RowsAreAcceptedForLarsAndRejectedForLamb) {
   EXPECT_THAT(Checked(with_group("      weights = fp8\n", "lars")).codes(), ElementsAre());
   const Checked checked(with_group("      weights = fp8\n", "lamb"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
@@ -169,7 +169,7 @@ TEST(Rows, MayBeInAFileForLargeHeadsWithActiveClasses) {
   }
 }
 
-TEST(MathDifference, ASettingThatOneTextLacksIsNotSetThere) {
+TEST(MathDifference, ASettingThatOneTextLacksIsReportedAsNotSet) {
   const Checked then(with_group("      weights = bf16\n"));
   const Checked now(small_run());
   const auto differences = math_differences(*then.file, *now.file);

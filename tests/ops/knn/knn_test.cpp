@@ -113,7 +113,7 @@ TEST(Knn, EqualScoresComeInTheOrderOfIds) {
   expect_exact(m, 16);
 }
 
-TEST(Knn, RowsOfAnyLengthHaveADirection) {
+TEST(Knn, RowsOfAnyNormHaveADirection) {
   Matrix m = random_rows(500, 30);
   const float lengths[] = {0, 1e-20F, 1e-12F, 1e-3F, 1, 1e20F, 3e37F};
   for (int64_t c = 0; c < 500; ++c) {

@@ -122,7 +122,7 @@ TEST(Optimizer, GradientsAreScaledThenClippedByElementAndNanIsKept) {
   EXPECT_TRUE(std::isnan(w[4]));
 }
 
-TEST(Optimizer, TensorsThatDoNotDecayKeepTheirSizeWithoutGradient) {
+TEST(Optimizer, ATensorWithoutDecayIsUnchangedByAGradientOfZero) {
   const OptimizerForm form = *optimizer_form(test::optimizer("adamw"));
   std::vector<float> w{2.0F};
   std::vector<float> zero(1);

@@ -149,7 +149,7 @@ TEST(Report, FormatsOfClassRowsAreShownWithTheirBytes) {
 
 // Rows in a file are not counted as memory of the plan: a head of 16 GiB fits into 2 GiB, and the report names the disk
 // space.
-TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
+TEST(Report, PageOfAPlanShowsTheDiskSpaceOfRowsInAFile) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 64,
                                         .width = 64,

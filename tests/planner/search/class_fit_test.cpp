@@ -165,7 +165,7 @@ TEST(ClassFit, TheTextAndTheJsonListEachChoice) {
   }
 }
 
-TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
+TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerDoesNotSupport) {
   Module module = with_head(1000);
   const Subject momentum(module);
   module.train.optimizer = test::optimizer("adamw");

@@ -89,7 +89,7 @@ TEST(VerifyCompression, AMissingCompressionIsFound) {
   expect_found("is read before it was written", [](Program& p) { find(p, Kind::kCompress).operands.clear(); });
 }
 
-TEST(VerifyCompression, PairsThatNoExchangeBringsAreFound) {
+TEST(VerifyCompression, PairsThatNoExchangeDeliversAreFound) {
   expect_found("has sent where", [](Program& p) {
     Instruction& one = find(p, [&](const Instruction& i) { return is_gather_of_pairs(p, i); });
     std::erase_if(one.operands, [](const Operand& each) { return each.role == Role::kReceived; });

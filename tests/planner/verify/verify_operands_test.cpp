@@ -186,7 +186,7 @@ TEST(VerifyOperands, BuffersThatBelongToNothingAreFound) {
                        [](Program& p) { find(p, Purpose::kActivation).persistent = true; });
 }
 
-TEST(VerifyOperands, SlotsThatTheRingCannotHaveAreFound) {
+TEST(VerifyOperands, SlotNumbersBeyondTheRingAreFound) {
   expect_found("slots up to number", [](Program& p) { find(p, Purpose::kInput).ring = 1 << 30; });
   expect_found("that another has", [](Program& p) { find(p, Purpose::kInput).ring = 1; });
   expect_found("is of no input", [](Program& p) { find(p, Purpose::kInput).value = find(p, Purpose::kResult).value; });
