@@ -152,14 +152,14 @@ output y0 %2
 }
 
 TEST(FuseReductions, OtherReductionsAreNotFused) {
-  GraphBuilder across;  // not along the innermost dimension in memory
+  GraphBuilder across;  // the reduced dimension is not the innermost one in memory
   across.output(across.call("sum", {across.call("exp", {across.input({96, 96})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(across.graph)), "exp sum");
   GraphBuilder image;
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(3)));
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(image.graph)), "exp sum sum");
-  GraphBuilder few;  // reduces only a few elements each
+  GraphBuilder few;  // each result reduces only a few elements
   few.output(few.call("sum", {few.call("exp", {few.input({7})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(few.graph)), "exp sum");
   GraphBuilder largest;  // the gradient reads the reduced values
@@ -181,7 +181,7 @@ TEST(FuseReductions, FusedReductionsHaveTheSameBits) {
   for (const bool bf16 : {false, true}) {
     for (const std::string_view reduction : {"sum", "mean"}) {
       for (const std::string_view function : kFunctions) {
-        for (const int shape : {0, 1, 2, 3}) {  // rows, sequences, images, tensors of five dimensions
+        for (const int shape : {0, 1, 2, 3}) {  // rows, sequences, images, 5-D tensors
           for (const bool keep : {false, true}) {
             SCOPED_TRACE(std::string(reduction) + " of " + std::string(function) + ", shape " + std::to_string(shape) +
                          (keep ? ", kept" : "") + (bf16 ? ", bf16" : ""));
@@ -192,7 +192,7 @@ TEST(FuseReductions, FusedReductionsHaveTheSameBits) {
                                             {{"out", width}, {"bias", true}});
             x = shape == 3 ? b.call("reshape", {x}, {{"shape", std::vector<int64_t>{kBatch, 7, 1, 1, width}}}) : x;
             const int64_t along = shape == 0 || shape == 2 ? 1 : shape == 1 ? 2 : 4;
-            // The second operand has one element for each reduced run, and the parameter has the elements of one run.
+            // The second operand has one element for each reduced group; the parameter has the elements of one group.
             const ValueId other = b.call("mean", {x}, axis(along, true));
             const ValueId param = function.find("x2") == std::string_view::npos
                                       ? ValueId()

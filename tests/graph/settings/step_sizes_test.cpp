@@ -85,7 +85,7 @@ TEST(StepSizes, ExtremeSpansCauseNoEndlessLoopAndNoOverflow) {
 }
 
 TEST(StepSizes, AGrowthShorterThanAStepSkipsSizes) {
-  const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // half a cosine over one unit, after fifty units
+  const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // fifty units, then half a cosine over one unit
   EXPECT_EQ(sizes.units_of(49), 1);
   EXPECT_EQ(sizes.units_of(50), 1) << "the growth begins with this unit";
   EXPECT_EQ(sizes.units_of(51), 8);

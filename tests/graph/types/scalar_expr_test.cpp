@@ -77,7 +77,7 @@ TEST(ScalarExpr, MergesEqualOperations) {
   EXPECT_NE(expr.make(ScalarOp::kSub, x, y), expr.make(ScalarOp::kSub, y, x));
 }
 
-// Compared at points where differences of two widths agree, which shows that no corner lies between.
+// Derivatives are compared at points where differences of two widths agree, so that no corner lies between.
 TEST(ScalarExpr, DerivativesAgreeWithDifferences) {
   int compared = 0;
   int at_edges = 0;
@@ -106,7 +106,7 @@ TEST(ScalarExpr, DerivativesAgreeWithDifferences) {
         continue;
       }
       if (!std::isfinite(made[i])) {
-        ++at_edges;  // acos(-1), 0 / 0 of two factors
+        ++at_edges;  // for example at acos(-1), or if two factors give 0 / 0
         continue;
       }
       ++compared;

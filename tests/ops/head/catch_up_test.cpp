@@ -258,7 +258,7 @@ class Training {
     return of;
   }
 
-  // Runs the forward pass over the shards. `pass` holds each shard's classes that take part; null: all classes.
+  // Runs the forward pass over the shards. `active` holds the active classes of each shard; null: all classes.
   void forward(const test::HeadProblem& batch, int64_t first, int64_t rows, const std::vector<ActiveClasses>* active,
                float* loss, RowSoftmax* softmax, std::vector<Block>* logits) {
     std::vector<Block> stats;

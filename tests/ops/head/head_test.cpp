@@ -295,7 +295,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
               problem,
               {.shards = shards, .pass_rows = 40, .norm_rows = 20, .workers = workers, .isa = isa(), .fused = fused});
           EXPECT_NEAR(other.squares, one.squares, 1e-12 * one.squares);
-          other.squares = one.squares;  // summed here per shard; blocks are compared by the next test
+          other.squares = one.squares;  // summed by shard here; the next test compares sums of blocks
           EXPECT_TRUE(other == one);
         }
       }
@@ -590,8 +590,8 @@ TEST_P(HeadOnIsa, PassesWithMoreRowsThanATileMatchTheOracle) {
                {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa()});
 }
 
-// The part of a row that is perpendicular to the class weight is added once, after all runs of rows and tiles of its
-// block.
+// The part of a row that is perpendicular to the class weight is added once, after all groups of rows and tiles of the
+// class block.
 TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
   test::HeadProblem problem = make_problem({.classes = 300,
                                             .dim = 32,
@@ -600,7 +600,7 @@ TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
                                             .cosine = true,
                                             .margin = margin(16, 1, 0.5, 0),
                                             .seed = 52});
-  // Class 7 has a row of every run, and some rows are almost parallel to it.
+  // Every 50th row has class 7 and is almost parallel to the weight of this class.
   for (int64_t row = 0; row < problem.rows; row += 50) {
     problem.labels[static_cast<size_t>(row)] = 7;
     for (int64_t d = 0; d < problem.dim; ++d) {

@@ -109,7 +109,7 @@ std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours, uint64_t ho
   return lists;
 }
 
-// The targets, and the classes of their lists that are selected, by the definition.
+// The selection by its definition: the targets, and the classes selected from their neighbour lists.
 struct Chosen {
   std::set<int32_t> targets;
   std::set<int32_t> near;

@@ -42,8 +42,8 @@ ScalarExpr function(ScalarOp op) {
 struct Bound {
   ScalarOp op;
   double low, high;
-  double ulps;      // error of the result
-  double absolute;  // error of small results
+  double ulps;      // largest error of a result, in units of the last place
+  double absolute;  // errors up to this size are ignored
 };
 
 TEST(Interpreter, EachOperationIsNearItsValueInF64) {

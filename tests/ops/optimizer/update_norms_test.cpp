@@ -65,7 +65,7 @@ struct Tensor {
   }
 };
 
-// The update by the formulas of the papers, in f64.
+// Computes the update by the formulas of the papers, in f64.
 struct Oracle {
   std::vector<double> w;
   std::vector<double> m = std::vector<double>(w.size());

@@ -122,7 +122,7 @@ TEST(Durations, AStepBeginsAfterTheRunningTasksOfTheLoader) {
     return CostModel(made.facts, made.machine).step_with_loader(made.module, makespan, work, waits);
   };
   const Seconds sample = 1000 * 3e-8;
-  const Seconds task = kReadingTask + sample;  // including the sample that it has begun
+  const Seconds task = kReadingTask + sample;  // a task also completes the sample that it has begun
   ASSERT_GT(64 * sample / 2, task);
   EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3), task + 5e-3) << "the rest fits where devices wait";
   EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3, 3), 2.5 * task + 5e-3) << "tasks begin where devices wait, too";

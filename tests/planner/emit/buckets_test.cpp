@@ -127,7 +127,7 @@ TEST(Buckets, DamagedBucketsAreFound) {
     expect_bucket_found(sums ? "before they are summed" : "cannot work on buffer", [&](Program& p) {
       std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands);
     });
-    // A bucket that is exchanged twice.
+    // A bucket is exchanged twice.
     expect_bucket_found(
         sums ? "carries the slices of other weights" : "exchanges slices of gradients again", [&](Program& p) {
           const int group = all_of(p, kind, 0).back()->group;
@@ -148,7 +148,7 @@ TEST(Buckets, DamagedBucketsAreFound) {
                           std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
                         });
   }
-  // Members of a group that carry different weights.
+  // Members of a group carry different weights.
   expect_bucket_found("exchanges slices of gradients again", [&](Program& p) {
     const auto mine = all_of(p, Kind::kReduceScatter, 1);
     mine[0]->operands.insert(mine[0]->operands.end(), mine[1]->operands.begin(), mine[1]->operands.end());

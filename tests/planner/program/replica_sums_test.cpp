@@ -178,7 +178,7 @@ Instruction& nth(Program& p, Kind kind, int n) {
 // Moves the exchanges of the second round of stage 0 after all of its sums.
 void exchange_too_late(Program& p) {
   std::set<InstructionId> late;
-  std::map<int, int> seen;  // number of exchanges by replica
+  std::map<int, int> seen;  // number of exchanges found so far; key: replica
   ptrdiff_t last_sum = 0;
   for (const Instruction& one : p.instructions) {
     if (one.kind == Kind::kReduceScatter && one.stage == 0 && sends_slices(p, one) && ++seen[one.replica] == 2) {

@@ -60,8 +60,8 @@ TEST(RunMemory, OpenReadersWithAKnownSizeAreCounted) {
   EXPECT_EQ(files.uncounted, std::vector<std::string>{"train"});
 }
 
-// Memory for background saves: copies of all weights and states, if they are small, and a chunk each for the worker and
-// the background.
+// A save in the background needs copies of all weights and states, if they are small, and one chunk each for the worker
+// and the background thread.
 TEST(RunMemory, MemoryOfBackgroundSavesIsCounted) {
   Module module = module_of({source("train", "synthetic")});
   const RunMemory between = memory_of(module);

@@ -492,8 +492,8 @@ TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
   EXPECT_DOUBLE_EQ(sum, total_cost(planned.module.graph, Phase::kForward).flops);
 }
 
-// Computes from the graph alone the bytes of values that the nodes of a backward pass read, but that neither these
-// nodes nor the loader make.
+// Computes, from the graph alone, the bytes of the values that a backward pass reads but that neither its nodes nor the
+// loader compute.
 Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<NodeId> run(stage.recomputed.begin(), stage.recomputed.end());
   run.insert(stage.backward.begin(), stage.backward.end());

@@ -160,7 +160,7 @@ TEST(CostModel, BlocksAreDividedAmongWorkersAndPartialsAreNot) {
   const KernelFacts facts;
   const CostModel cost(facts, kMachine);
   EXPECT_EQ(cost.forward_pass(1, 5, 2), 3);
-  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // one partial: one worker
+  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // a partial sum is computed by one worker
   EXPECT_EQ(cost.backward_pass(1, 4, 2, 2), 2);
   EXPECT_EQ(cost.backward_pass(1, 1, 4, 2), 1);
 }

@@ -18,7 +18,7 @@ using testing::ModelOptions;
 using testing::prepare_inference;
 using testing::prepare_training;
 
-// Everything that a choice needs, and the objects that it refers to.
+// The input of a choice, and the objects to which this input refers.
 struct Subject {
   explicit Subject(const Module& module, int devices)
       : training(prepare_training(module)),
@@ -98,11 +98,11 @@ TEST(Choose, ImpossibleLimitsAreRejectedAfterAFewPrograms) {
   EXPECT_FALSE(choice.weights_alone);
   EXPECT_FALSE(choice.refused.empty());
   EXPECT_GT(choice.smallest.memory.sum(), 0);
-  // Programs: the fastest candidate as it is, corrected, and with everything recomputed; and two pipelines of each
-  // kind that is tried.
+  // The programs are the fastest candidate as it is, corrected, and with everything recomputed; and two pipelines of
+  // each kind that is tried.
   EXPECT_LE(subject.realised, 5 + 2 * 3);
 
-  // A batch that cannot fit, judging by a larger one, is not made into a program.
+  // No program is made for a smaller batch if the result of a larger batch shows that it cannot fit.
   subject.realised = 0;
   find_fixes(subject.training, subject.input, limits, choice, nullptr);
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));

@@ -115,7 +115,7 @@ TEST(ClassFit, TheLimitOfADeviceIsReported) {
   EXPECT_EQ(fits.choices[0].limit, ClassLimit::kDevice);
   EXPECT_GT(fits.choices[0].classes, 2 * 8 * kMiB / 128 * 8 / 10) << "no optimizer state, two devices";
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("memory_limit 8.0 MiB of a device"));
-  // The limit applies to each device, and so does the figure next to it. A run has two devices and also evaluates.
+  // The limit and the figure next to it are for each device. A run has two devices and also evaluates.
   EXPECT_LE(fits.choices[0].device, 8 * kMiB);
   EXPECT_GT(fits.choices[0].device, 7 * kMiB);
   EXPECT_GT(fits.choices[0].memory, 14 * kMiB);

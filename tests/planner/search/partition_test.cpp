@@ -301,7 +301,7 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
     EXPECT_LT(stage.recomputed.back(), stage.end);
   }
   request.recompute = Recompute::kAuto;
-  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches, of which three of eight layers are recomputed
+  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches; three of eight layers are recomputed
   const auto fitting = partition(request);
   ASSERT_FALSE(fitting.empty());
   for (const PartitionStage& stage : fitting[0].stages) {

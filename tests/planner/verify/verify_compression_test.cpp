@@ -149,7 +149,7 @@ TEST(VerifyCompression, ProgramsThatCompressByNodeAreSoundOnEveryNumberOfNodes) 
 TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
   const Case made = make_case(kByNode);
   const Program& program = made.program;
-  std::map<int, std::set<ParamId>> owned;  // per replica
+  std::map<int, std::set<ParamId>> owned;  // weights that each replica owns
   for (const Instruction& one : program.instructions) {
     if (is_compressed_terms(made, one)) {
       for (const Operand& each : one.operands) {
