@@ -158,7 +158,7 @@ TEST(Edits, AreErrorsOutsideOfTheTextUntilTheWholeTextIsSent) {
     EXPECT_EQ(code_of(client.take()), static_cast<int>(Code::kInvalidParams)) << bad;
     const Json about{{"textDocument", {{"uri", kUri}}}};
     EXPECT_EQ(code_of(client.request("textDocument/documentSymbol", about)), static_cast<int>(Code::kRequestFailed));
-    client.notify("textDocument/didChange", change(0, 0, 0, 0, ""));  // the server still does not know the text
+    client.notify("textDocument/didChange", change(0, 0, 0, 0, ""));  // the server still has no valid text
     EXPECT_EQ(code_of(client.request("textDocument/documentSymbol", about)), static_cast<int>(Code::kRequestFailed));
     client.notify("textDocument/didChange", {{"textDocument", {{"uri", kUri}, {"version", 3}}},
                                              {"contentChanges", {{{"text", "xgraph 1\n\nlet b = 1\n"}}}}});

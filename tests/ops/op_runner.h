@@ -1,5 +1,5 @@
-// Runs the nodes of a small graph on one row block. Values go in and out as f64 in logical order, so tests need not
-// know the kernels' layouts.
+// Runs the nodes of a small graph on one row block. Values go in and out as f64 in logical order, so tests do not
+// depend on the layouts of kernels.
 #pragma once
 
 #include <algorithm>

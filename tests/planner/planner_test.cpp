@@ -34,7 +34,7 @@ Result<Plan> plan(const Module& module, const Machine& machine, const PlannerOpt
   return make_plan(training, inference, make_facts(training), make_facts(inference), machine, options);
 }
 
-// Returns a model that is so large that a pass takes longer than starting it.
+// Returns a model that is so large that a pass takes longer than the overhead of starting it.
 ModelOptions wide() { return {.layers = 4, .input = 256, .width = 512, .batch = 128, .norm_rows = 16}; }
 
 TEST(Planner, OneDeviceGetsOneStage) {
@@ -101,7 +101,7 @@ TEST(Planner, ForATooLargeBatchASmallerOneIsProposed) {
 
 // Half of the batch may have no legal settings. Then it is not proposed as a fix, and its error is not reported.
 TEST(Planner, RefusalsOfAccumulatedBatchesProposeNoIllegalBatch) {
-  // In the first case the weights alone are too large, and in the second case one row block is.
+  // In the first case, the weights alone are too large; in the second case, one row block is too large.
   for (const auto& [width, norm_rows] : {std::pair<int64_t, int64_t>{512, 64}, {64, 512}}) {
     Module module = make_module({.layers = 6, .input = 64, .width = width, .batch = 16'384, .norm_rows = norm_rows});
     module.train.grad_accumulation = 4;

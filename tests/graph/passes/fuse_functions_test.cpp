@@ -43,7 +43,7 @@ TEST(FuseFunctions, OtherFunctionsAreNotFused) {
   held.output(held.call("bn", {held.input({8})}, kNorm));
   held.output(held.call("prelu", {held.graph.outputs[0].value}));
   EXPECT_EQ(operators_of(fused(held.graph)), (Names{"bn", "prelu"}));
-  GraphBuilder cut;  // a relu lies between the two
+  GraphBuilder cut;  // a relu is between the norm and the prelu
   cut.output(cut.call("prelu", {cut.call("relu", {cut.call("bn", {cut.input({8})}, kNorm)})}));
   EXPECT_EQ(operators_of(fused(cut.graph)), (Names{"bn", "prelu"}));
   GraphBuilder sum;  // there is no norm

@@ -71,7 +71,7 @@ TEST(FuseGradients, AGradientWithAnotherReaderIsNotFused) {
   EXPECT_EQ(gradients_of(made, "add"), "param.sum dims=[8]\n") << "the gradient of the sum goes on to `mul`";
 }
 
-// A fused group evaluates an expression where an operator would run its kernel. Both must agree.
+// A fused operator evaluates an expression instead of the kernels of its parts. Both must give the same results.
 TEST(FuseGradients, ExpressionsGiveTheResultsOfTheKernels) {
   int checked = 0;
   for (const Op* const op : catalog()) {

@@ -89,7 +89,7 @@ TEST(FuseResiduals, OtherSumsAreNotFused) {
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("mul", {twice.call("add", {norm, twice.input({8})}), norm}));
   EXPECT_EQ(operators_of(with_residuals(twice.graph)), "bn add mul");
-  GraphBuilder behind;  // a relu lies between
+  GraphBuilder behind;  // a relu is between the norm and the sum
   behind.output(
       behind.call("add", {behind.call("relu", {behind.call("bn", {behind.input({8})}, kNorm)}), behind.input({8})}));
   EXPECT_EQ(operators_of(with_residuals(behind.graph)), "bn add");

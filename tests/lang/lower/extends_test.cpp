@@ -69,7 +69,7 @@ std::string text_of(const Checked& checked) {
   return checked.file ? print_module(checked.module(), checked.file->run) : "";
 }
 
-// Expects that two files are the same run, except for the names of their declarations.
+// Expects that two files describe the same run, except for the names of their declarations.
 void expect_same(const Checked& extended, const Checked& written) {
   const auto nameless = [](std::string text) {
     for (const char* name : {" large", " more", " deep", " big"}) {

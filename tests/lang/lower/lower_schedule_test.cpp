@@ -103,7 +103,7 @@ const std::vector<Case> kCases{
 TEST(Hints, EverySettingReachesTheModuleOrIsReportedAsUnavailable) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.path);
-    // The run that the case is compared with also has the group, but without the setting.
+    // The text that the case is compared with also has the group, but without the setting.
     const std::string path = c.path;
     const bool is_shard = path.find("shard.id") != std::string::npos;
     const Outcome base = is_shard ? check({{"schedule.shard.id.split", "classes"}})

@@ -162,7 +162,7 @@ void narrow(test::HeadProblem& problem, RowFormat format) {
   problem.weight = NarrowRows(format, problem.weight, problem.dim).values();
 }
 
-// Tests all combinations of mode, row format and loss. The other settings take turns.
+// Tests all combinations of mode, row format and loss. The other settings alternate.
 TEST(HeadCases, EveryModeFormatAndMarginMatchesTheOracle) {
   std::vector<std::pair<Isa, bool>> operands;
   for (const bool bf16 : {false, true}) {

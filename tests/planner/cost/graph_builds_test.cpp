@@ -214,7 +214,7 @@ TEST(GraphBuilds, CauseAWarningIfLongerThanTheirPeriod) {
   brief.plan.predicted.step = 1e-5;
   EXPECT_FALSE(slow_graphs(brief.plan, brief.module).has_value());
 
-  // A longer period would be as long as the run, and the graph is already approximate. So neither is proposed.
+  // A longer period, which would be as long as the run, is not proposed; the graph is approximate already.
   const Planned none({10, TrainSpan::kSteps}, 0.1, false);
   EXPECT_EQ(slow_graphs(none.plan, none.module)->fixes[0].title,
             "write active_classes = sample(10%), which needs no graph");

@@ -65,8 +65,8 @@ TEST(SimulateProgram, MoreWorkersThanCoresShareTheCores) {
   program.threads = {1, 1, 1};
   EXPECT_EQ(simulate(program)->makespan, 6);
   EXPECT_EQ(simulate(program, 3)->makespan, 6);
-  // Three instructions share two cores until the two short ones have done their work of 4; then one runs alone for the
-  // last 2.
+  // Three instructions share two cores until the two short ones have done their work of 4; then the long one runs
+  // alone for the last 2.
   const auto times = simulate(program, 2);
   ASSERT_TRUE(times.ok());
   EXPECT_DOUBLE_EQ(times->instructions[0].end, 6);

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// For each element of each replica, the set of replicas whose gradients it includes, as one bit per replica.
+// For each element of each replica, the set of replicas whose gradients the element includes, as one bit per replica.
 using Held = std::vector<std::vector<uint64_t>>;
 
 Held sum_all(int replicas, int node_replicas, int64_t count) {

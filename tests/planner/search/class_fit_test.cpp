@@ -195,7 +195,7 @@ TEST(HeadChoices, ArePrintedAsSettingsOfTheText) {
   EXPECT_EQ(setting_text(narrow, tenth, "id", 1), "groups.id.weights = bf16, groups.id.states = bf16");
   EXPECT_EQ(setting_text(narrow, all, "id", 0), "active_classes = sample(10%), groups.id.weights = bf16");
   EXPECT_EQ(setting_text(all, tenth, "id", 0), "active_classes = all");
-  // `untouched = exact` requires some active classes and f32 rows. A proposed choice must be valid as it stands.
+  // `untouched = exact` requires some active classes and f32 rows. A proposed choice must satisfy both.
   HeadChoice exact = tenth;
   exact.untouched = Untouched::kExact;
   EXPECT_EQ(setting_text(all, exact, "id", 0), "active_classes = all, groups.id.untouched = as_is");

@@ -111,7 +111,7 @@ TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
   expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
 }
 
-// Makes every other kind of buffer one step too small.
+// Makes one buffer of each kind a few bytes too small.
 TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
   const auto small = [](Purpose purpose, const CaseOptions& options = {}) {
     expect_operand_found(
