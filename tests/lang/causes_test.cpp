@@ -107,7 +107,7 @@ TEST(Causes, PowersWithoutAValueAreRejectedWithTheReason) {
   EXPECT_THAT(Checked("let a = 10.0 ^ 400\n").codes(), ElementsAre("XG0109"));
 }
 
-TEST(SetFlag, TakesTheTextOfAStringOptionAsItIs) {
+TEST(SetFlag, AStringOptionMayBeSetWithoutQuotes) {
   const std::string text =
       "option root: str = \"a\"\nlet path = root + \"/b\"\ntest \"t\" {\n  expect path == \"/tmp/x y/b\"\n}\n";
   const Checked plain(text, {.sets = {{"root", "/tmp/x y"}}});

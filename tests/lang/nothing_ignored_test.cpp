@@ -54,7 +54,7 @@ TEST(NothingIgnored, GroupsWithoutTensorsAreRejected) {
   EXPECT_THAT(codes(small_run("  groups {\n    id {\n      weight_decay = 0\n    }\n  }")), IsEmpty());
 }
 
-TEST(NothingIgnored, ARunWithoutADeclarationOfEachNameIsRejected) {
+TEST(NothingIgnored, AValueOfARunThatIsNotADeclarationIsRejected) {
   EXPECT_THAT(codes(small_run({}, "run r {\n  model = nonsense.net\n}\n")), ElementsAre("XG0201"));
   EXPECT_THAT(codes(small_run({}, "run r {\n  data = 3 + 4\n}\n")), ElementsAre("XG0205"));
   EXPECT_THAT(codes(small_run({}, "run r {\n  train { a = 1 }\n}\n")), testing::Contains("XG0205"));
@@ -201,7 +201,7 @@ TEST(Imports, AreReportedInSettingsIfMissing) {
               ElementsAre("XG0207"));
 }
 
-TEST(Edits, FixTheFaultTheyAreShownFor) {
+TEST(Edits, EditsCorrectTheFaultOfTheirDiagnostic) {
   EXPECT_THAT(Checked(model("  y = x -> relu // half\n")).rendered(), HasSubstr("~   y = x -> relu # half"));
   EXPECT_THAT(Checked("block c(x [N, C]) { return x }\n").rendered(), HasSubstr("~ block c(x: [N, C]) {"));
   EXPECT_THAT(Checked("let a = if 1 = 2 { 1 } else { 2 }\n").rendered(), HasSubstr("~ let a = if 1 == 2 {"));

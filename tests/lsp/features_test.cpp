@@ -279,7 +279,7 @@ TEST(Navigation, FindsDeclarationsInTheStandardLibrary) {
   EXPECT_FALSE(client.ask("textDocument/definition", text, "std/vision").is_null());
 }
 
-TEST(Rename, ChangesEveryPlaceAndTheResultChecks) {
+TEST(Rename, ChangesEveryPlaceAndKeepsTheTextValid) {
   for (const auto& [word, fresh] : {std::pair("unit", "cell"),
                                     {"feature", "embedding"},
                                     {"classes", "people"},
@@ -347,7 +347,7 @@ TEST_F(ClosedFiles, AreReachedByReferences) {
   EXPECT_EQ(places, wanted);
 }
 
-TEST_F(ClosedFiles, AreRenamedAndStillCheck) {
+TEST_F(ClosedFiles, AreRenamedAndRemainValid) {
   for (const char* key : {"rootUri", "workspaceFolders"}) {
     TestClient client(false);
     Json params{{"capabilities", Json::object()}};

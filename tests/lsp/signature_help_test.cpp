@@ -114,7 +114,7 @@ TEST(SignatureHelp, IsEmptyOutsideOfKnownCalls) {
   EXPECT_EQ(shown(")))((( ,,, |"), "");
 }
 
-TEST(Hover, ShowsAFunctionOfNumbersWhole) {
+TEST(Hover, ShowsTheWholeFunctionOfNumbers) {
   TestClient client;
   const std::string text = R"(xgraph 1
 

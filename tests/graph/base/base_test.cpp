@@ -159,7 +159,7 @@ TEST(TensorType, CountsRowsAndRowBlocks) {
   EXPECT_EQ(statistics.elements(10, 4), 24);
 }
 
-TEST(Attrs, PrintInNameOrderAndReadBack) {
+TEST(Attrs, ArePrintedInNameOrderAndReadAsNumbers) {
   const Attrs attrs{{"stride", int64_t{2}}, {"k", int64_t{3}}, {"p", 0.1}, {"bias", true}, {"to", std::string("bf16")}};
   EXPECT_EQ(to_text(attrs), "bias=true, k=3, p=0.1, stride=2, to=\"bf16\"");
   EXPECT_EQ(attrs.integer("k"), 3);

@@ -52,7 +52,7 @@ TEST(Moved, ARenamedModelHasTheDigestOfTheFirstOne) {
   EXPECT_THAT(moved.tensors(), testing::Contains("feat.weight"));
 }
 
-TEST(Moved, MovesOfImportedFilesCount) {
+TEST(Moved, MovesOfImportedFilesApply) {
   SourceMap sources;
   Diagnostics diagnostics;
   const OpRegistry ops = test_ops::registry();

@@ -48,12 +48,12 @@ TEST(Lexer, NewlinesEndStatementsAtTopLevelAndInBraces) {
   EXPECT_THAT(Lexed("a\nb {\n\n c\n}\n").words(), ElementsAre("a", "|", "b", "{", "|", "c", "|", "}", "|"));
 }
 
-TEST(Lexer, NewlinesMeanNothingInParenthesesAndBrackets) {
+TEST(Lexer, NewlinesAreIgnoredInParenthesesAndBrackets) {
   EXPECT_THAT(Lexed("f(a,\n b\n)\n[1\n, 2]\n").words(),
               ElementsAre("f", "(", "a", ",", "b", ")", "|", "[", "1", ",", "2", "]", "|"));
 }
 
-TEST(Lexer, NewlinesCountAgainInBracesInsideParentheses) {
+TEST(Lexer, NewlinesEndStatementsInBracesInsideParentheses) {
   EXPECT_THAT(Lexed("(a -> if c {\nb\n})\n").words(),
               ElementsAre("(", "a", "->", "if", "c", "{", "|", "b", "|", "}", ")", "|"));
 }
@@ -140,7 +140,7 @@ TEST(Lexer, AStringInOtherQuotesIsOneFaultWithAnEdit) {
   }
 }
 
-TEST(Lexer, StringsHoldNoControlCharacters) {
+TEST(Lexer, ControlCharactersInStringsAreRejected) {
   EXPECT_THAT(Lexed("\"a\x1B[1m\"").faults(), ElementsAre("XG0102@\x1B"));
   EXPECT_EQ(Lexed("\"a\x1B\"").diagnostics.all()[0].fixes[0].edits[0].text, "\\u{1B}");
   // C functions would cut a path off at a zero byte.

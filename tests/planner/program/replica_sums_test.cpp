@@ -229,12 +229,12 @@ TEST(ReplicaSums, DamagedRoundsAreFound) {
   });
 }
 
-TEST(ReplicaSums, ReplicasOfANodeDivideTheReplicas) {
+TEST(ReplicaSums, ReplicasPerNodeMustDivideTheNumberOfReplicas) {
   for (const int count : {0, -1, 3, 5, 1 << 30}) {
     testing::expect_found("of them on a node", [&](Program& p) { p.node_replicas = count; },
                           {.replicas = 4, .nodes = 2, .devices = 8});
   }
-  // A program of one round claims to have two, and a program of two rounds claims to have one.
+  // A wrong number of replicas per node implies one round for a program of two rounds, and two for a program of one.
   testing::expect_found("weight.terms) has", [](Program& p) { p.node_replicas = 1; },
                         {.replicas = 4, .nodes = 2, .devices = 8});
   testing::expect_found("before those of the round", [](Program& p) { p.node_replicas = 2; },

@@ -53,7 +53,7 @@ TEST(Schedule, UnequalStagesShowAsImbalance) {
   EXPECT_GT(times.imbalance, 0);
 }
 
-TEST(Schedule, OneFOneBKeepsAtMostStagesMicroBatchesInFlight) {
+TEST(Schedule, OneFOneBHasAtMostAsManyMicroBatchesInFlightAsStages) {
   for (const int stages : {1, 2, 4, 8}) {
     for (const int micro_batches : {1, 2, 4, 16}) {
       const ScheduleRequest request = even(stages, micro_batches, 1, 2, 0.1);

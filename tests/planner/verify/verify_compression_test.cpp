@@ -170,7 +170,7 @@ TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
   EXPECT_FALSE(owned[1].empty());
 }
 
-TEST(VerifyCompression, ALinkMovesThePairsOfItsNodeOnce) {
+TEST(VerifyCompression, ALinkTransfersThePairsOfANodeOnce) {
   const auto sent = [](bool per_node) {
     CaseOptions options = kByNode;
     options.per_node = per_node;
