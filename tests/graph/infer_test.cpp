@@ -31,7 +31,7 @@ struct Refusal {
   const char* says;
 };
 
-TEST(Infer, RefusesMoreDimensionsThanLoopsHaveCountersFor) {
+TEST(Infer, TooManyDimensionsAreRejected) {
   Graph graph;
   const auto input = [&](size_t dims) {
     TensorType type = tensor(std::vector<int64_t>(dims, 1));
@@ -45,7 +45,7 @@ TEST(Infer, RefusesMoreDimensionsThanLoopsHaveCountersFor) {
   EXPECT_EQ(refused.error().code, "XG0303");
 }
 
-TEST(Infer, RefusesWithACodeAndBothShapes) {
+TEST(Infer, WrongShapesAreRejectedWithACodeAndBothShapes) {
   TensorType whole = tensor({kBatch, 4});
   whole.dtype = DType::kI32;
   TensorType sharded = tensor({kBatch, 100});
@@ -114,7 +114,7 @@ TEST(Infer, RefusesWithACodeAndBothShapes) {
   }
 }
 
-TEST(Infer, TensorsThatNoMachineHoldsAreRefusedBeforeTheirSizesOverflow) {
+TEST(Infer, HugeTensorsAreRejectedBeforeTheirSizesOverflow) {
   Graph graph;
   const ValueId x = graph.add_input("x", tensor({kBatch, int64_t{1} << 32}));
   EXPECT_EQ(call_op(graph, find_op("linear")->def, {x}, {{"out", int64_t{1} << 32}, {"bias", false}}, "a", Span{})
@@ -137,7 +137,7 @@ TEST(Infer, ConvFollowsTheSizeFormula) {
   EXPECT_EQ(shape->params[0].init.fan_in, 147);
 }
 
-TEST(Infer, SimplifiableCallsSayThatTheyAreTheIdentity) {
+TEST(Infer, FlattenAndDropoutThatChangeNothingAreIdentities) {
   const std::vector<TensorType> features{tensor({kBatch, 8})};
   const std::vector<TensorType> image{tensor({kBatch, 8, 2, 2})};
   EXPECT_TRUE(find_op("flatten")->def.is_identity(features, {{"from", int64_t{1}}}));
@@ -146,7 +146,7 @@ TEST(Infer, SimplifiableCallsSayThatTheyAreTheIdentity) {
   EXPECT_FALSE(find_op("dropout")->def.is_identity(features, {{"p", 0.1}}));
 }
 
-TEST(Infer, CostOfAConvolutionCountsTwoFlopsAMultiplyAdd) {
+TEST(Infer, AConvolutionCostsTwoFlopsForEachMultiplyAdd) {
   const std::vector<TensorType> inputs{tensor({kBatch, 32, 16, 16}), tensor({64, 32, 3, 3})};
   const std::vector<TensorType> outputs{tensor({kBatch, 64, 16, 16})};
   EXPECT_EQ(find_op("conv")->def.cost(inputs, outputs, conv(64, 3, 1, 1)).flops, 2.0 * 64 * 16 * 16 * 32 * 9);

@@ -20,7 +20,7 @@ TEST(Causes, ANumberThatCouldNotBeReadCausesNoOtherReport) {
   EXPECT_THAT(Checked("let a = 1e999\nlet b = a + \"s\"\n").codes(), ElementsAre("XG0109"));
 }
 
-TEST(Causes, ABrokenStatementMayBeTheReturn) {
+TEST(Causes, ABrokenStatementIsNotAlsoReportedAsAMissingReturn) {
   const std::string text = "block b(x: [N, D]) {\n  retrun x\n}\n" + model("  y = b(x)\n");
   EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0114"));
 }
@@ -52,7 +52,7 @@ TEST(Causes, ABindingThatFailedIsNotAnUnknownName) {
   EXPECT_THAT(checked.codes(), ElementsAre("XG0422")) << checked.rendered();
 }
 
-TEST(Causes, EveryInputThatNothingGivesIsNamed) {
+TEST(Causes, EveryInputWithoutDataIsReported) {
   const std::string text = replaced(small_run(), "input x: f32[N, 8]",
                                     "input x: f32[N, 8]\n  input second: f32[N, 3]\n  input third: f32[N, 5]");
   const Checked checked(text);
@@ -60,7 +60,7 @@ TEST(Causes, EveryInputThatNothingGivesIsNamed) {
   EXPECT_THAT(checked.rendered(), HasSubstr("no field or binding of `data` gives the input `third`"));
 }
 
-TEST(Causes, TypesAreCheckedWhereTheyAreDeclared) {
+TEST(Causes, InvalidTypesAreReportedAtTheirDeclaration) {
   const auto codes = [](const std::string& text) { return Checked(text).codes(); };
   EXPECT_THAT(codes("block b(x: floot[N, D]) { return x }\n"), ElementsAre("XG0303"));
   EXPECT_THAT(codes("block b(x: [N, D], k: itn) { return x -> linear(k) }\n" + model("  y = b(x, 3)\n")),
@@ -84,7 +84,7 @@ TEST(Causes, NoneMayBePassedIfItIsTheDefault) {
               IsEmpty());
 }
 
-TEST(Causes, CallsWithinCallsAreEvaluatedOnce) {
+TEST(Causes, NestedCallsAreEvaluatedOnce) {
   std::string nested = "3";
   for (int i = 0; i < 60; ++i) {
     nested = "max(1, abs(" + nested + "))";
@@ -96,18 +96,18 @@ TEST(Causes, CallsWithinCallsAreEvaluatedOnce) {
   EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
 }
 
-TEST(Causes, AnOutputIsNamedOnce) {
+TEST(Causes, AnOutputThatIsListedTwiceIsRejected) {
   EXPECT_THAT(Checked("model net {\n  input x: f32[N, 8]\n  y = x -> linear(2)\n  output y, y\n}\n").codes(),
               ElementsAre("XG0202"));
 }
 
-TEST(Causes, PowersThatHaveNoValueSayWhy) {
+TEST(Causes, PowersWithoutAValueAreRejectedWithTheReason) {
   EXPECT_THAT(Checked("let a = (-8) ^ 0.5\n").rendered(), HasSubstr("a negative number cannot be raised"));
   EXPECT_THAT(Checked("let a = 0 ^ -0.5\n").codes(), ElementsAre("XG0307"));
   EXPECT_THAT(Checked("let a = 10.0 ^ 400\n").codes(), ElementsAre("XG0109"));
 }
 
-TEST(SetFlag, TakesTheTextOfAStringOptionAsItIs) {
+TEST(SetFlag, AStringOptionMayBeSetWithoutQuotes) {
   const std::string text =
       "option root: str = \"a\"\nlet path = root + \"/b\"\ntest \"t\" {\n  expect path == \"/tmp/x y/b\"\n}\n";
   const Checked plain(text, {.sets = {{"root", "/tmp/x y"}}});
@@ -117,7 +117,7 @@ TEST(SetFlag, TakesTheTextOfAStringOptionAsItIs) {
   EXPECT_THAT(Checked(text, {.sets = {{"root", ""}}}).codes(), ElementsAre("XG0219"));
 }
 
-TEST(SetFlag, RefusesABlankValue) {
+TEST(SetFlag, RejectsABlankValue) {
   const Checked checked("option n: int = 3\n", {.sets = {{"n", " "}}});
   EXPECT_THAT(checked.codes(), ElementsAre("XG0110"));
   EXPECT_THAT(checked.rendered(), HasSubstr("`--set n=` has no value"));

@@ -49,7 +49,7 @@ TEST(Constants, FunctionsAndLetsAreEvaluatedWhereTheyAreDeclared) {
   expect_holds("a == 12", "let a = b * 2\nlet b = c + 1\nlet c = 5\n");
 }
 
-TEST(Constants, ExpressionsWithoutAValueAreRefused) {
+TEST(Constants, ExpressionsWithoutAValueAreRejected) {
   for (const auto& [expression, code] : std::vector<std::pair<std::string, std::string>>{{"1 / 0 == 1", "XG0307"},
                                                                                          {"1 % 0 == 1", "XG0307"},
                                                                                          {"2 ^ 200 > 0", "XG0109"},
@@ -89,7 +89,7 @@ model net {
                   "blocks.1.unit.out.weight", "repeat.0.unit.linear.weight", "repeat.0.unit.out.weight"));
 }
 
-TEST(Names, AHeadNamesItsWeight) {
+TEST(Names, TheWeightOfAHeadIsNamedAfterTheHead) {
   const Checked checked(small_run());
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   ASSERT_EQ(checked.module().graph.heads.size(), 1U);
@@ -100,7 +100,7 @@ TEST(Names, AHeadNamesItsWeight) {
   EXPECT_TRUE(weight->head);
 }
 
-TEST(Names, NodesKeepTheChainOfCallsThatMadeThem) {
+TEST(Names, NodesRecordTheCallsThatCreatedThem) {
   const Checked checked(R"(
 block inner(x: [N, D]) { return x -> linear(D) }
 block outer(x: [N, D]) { return x -> inner as a }
@@ -121,7 +121,7 @@ model net {
   EXPECT_EQ(checked.sources.text(node.span), "linear(D)");
 }
 
-TEST(Tests, MeasureTheirOwnBindings) {
+TEST(Tests, ATestCanCheckShapesAndParametersOfItsBindings) {
   const Checked checked(R"(
 test "sizes" {
   y = f32[N, 8] -> linear(4)
@@ -134,7 +134,7 @@ test "sizes" {
   EXPECT_TRUE(checked.file->tests[0].passed);
 }
 
-TEST(Strict, AsksForLabelsWhereAnUnlabelledSiblingWouldBeRenamed) {
+TEST(Strict, RepeatedOperatorsWithoutLabelsAreRejected) {
   const std::string text =
       "model net {\n  input x: f32[N, 8]\n  y = x -> linear(8) -> relu -> linear(8)\n  output y\n}\n";
   EXPECT_THAT(Checked(text).codes(), IsEmpty());
@@ -160,7 +160,7 @@ test "shapes" {
   EXPECT_TRUE(checked.file->tests[0].passed);
 }
 
-TEST(Pipelines, NumbersBesideTensorsAreOneOperator) {
+TEST(Pipelines, EachOperationOfATensorAndANumberIsOneOperator) {
   const Checked checked("model net {\n  input x: f32[N, 8]\n  y = 1 - x * 2 / 4 + 3 / x + -x\n  output y\n}\n");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   const std::string text = print(checked.module().graph);
@@ -197,7 +197,7 @@ TEST(Train, DefaultsAreThoseOfTheLanguage) {
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
 }
 
-TEST(Train, SavesAreASpanApartOrAsFarAsCostsLeast) {
+TEST(Train, CheckpointIntervalsAreASpanOrAutomatic) {
   const auto every = [](const std::string& value) { return small_run("  checkpoint { every = " + value + " }"); };
   EXPECT_FALSE(Checked(every("7 steps")).file->run.auto_save.has_value());
   EXPECT_EQ(Checked(every("7 steps")).module().train.checkpoint_every.amount, 7);
@@ -293,7 +293,7 @@ TEST(Train, RowBlocksOfABatchNormAreAsLargeAsAllowed) {
   EXPECT_THAT(Checked(text, with_sets({{"train.batch", "134"}})).codes(), ElementsAre("XG0507")) << "2 x 67";
 }
 
-TEST(Train, RowBlocksWithoutABatchNormLeaveSixteenToShareOut) {
+TEST(Train, ABatchWithoutABatchNormHasAtLeastSixteenRowBlocksIfPossible) {
   for (const auto& [batch, expected] : {std::pair{1, 1},
                                         {15, 1},
                                         {16, 1},
@@ -313,7 +313,7 @@ TEST(Train, RowBlocksWithoutABatchNormLeaveSixteenToShareOut) {
 }
 
 // Checkpoints of earlier builds were trained with the earlier default.
-TEST(Train, TheEarlierDefaultIsKnownIfItDiffered) {
+TEST(Train, RowBlocksOfEarlierVersionsAreGivenIfTheyDiffer) {
   const auto earlier = [](const std::string& text, const char* batch) {
     const Checked checked(text, with_sets({{"train.batch", batch}}));
     return checked.file ? checked.file->earlier_norm_rows : -1;
@@ -326,7 +326,7 @@ TEST(Train, TheEarlierDefaultIsKnownIfItDiffered) {
   EXPECT_EQ(earlier(replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn"), "128"), 0) << "the same";
 }
 
-TEST(Train, UnavailableFeaturesPassTheCheckAndAreNamed) {
+TEST(Train, UnavailableFeaturesPassTheCheckAndAreListed) {
   const Checked checked(small_run(R"(
   compress       = topk(0.1%, per_layer=false, on=embed)
   ema            = 0.999
@@ -447,7 +447,7 @@ TEST(SetFlag, IsCheckedLikeTheText) {
   EXPECT_THAT(Checked(small_run(), with_sets({{"schedule.stages", "0"}})).codes(), ElementsAre("XG0214"));
 }
 
-TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
+TEST(Digest, ChangesOnlyWithSettingsThatChangeTheTraining) {
   const auto digest = [](const std::string& text, std::vector<std::pair<std::string, std::string>> sets = {}) {
     const Checked checked(text, with_sets(std::move(sets)));
     EXPECT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -518,7 +518,7 @@ TEST(Module, PrintsItsDeclarationsWithEveryDefault) {
   EXPECT_TRUE(test::matches_golden(text, "check/small_run.txt"));
 }
 
-TEST(Imports, AreRelativeKeptOnceAndRefusedInCircles) {
+TEST(Imports, AreRelativeLoadedOnceAndRejectedInCircles) {
   namespace fs = std::filesystem;
   const fs::path dir = fs::path(testing::TempDir()) / "xrun_imports";
   fs::create_directories(dir / "parts");
@@ -561,7 +561,7 @@ TEST(Imports, AreRelativeKeptOnceAndRefusedInCircles) {
   fs::remove_all(dir);
 }
 
-TEST(Run, ChoosesByName) {
+TEST(Run, ARunIsChosenByItsName) {
   const std::string text =
       "model one {\n  input x: f32[N, 4]\n  y = x -> linear(2)\n  output y\n}\n"
       "model two {\n  input x: f32[N, 4]\n  y = x -> linear(3)\n  output y\n}\n"
@@ -572,7 +572,7 @@ TEST(Run, ChoosesByName) {
   EXPECT_THAT(Checked(text, {.run = "secnd"}).codes(), ElementsAre("XG0213"));
 }
 
-TEST(Unused, BindingsAreAWarning) {
+TEST(Unused, UnusedBindingsCauseAWarning) {
   const Checked checked(R"(
 block b(x: [N, D]) {
   lost  = x -> linear(2)

@@ -55,7 +55,7 @@ void expect_same_run(const std::string& path, const std::string& text, const Tex
   EXPECT_EQ(first.text, second.text);
 }
 
-TEST(Explicit, EveryModelStaysTheSameRun) {
+TEST(Explicit, TheExplicitTextOfEveryModelIsTheSameRun) {
   Texts files;
   for (const std::string& name : test::golden_cases("../../models", ".xgraph")) {
     files[name.substr(name.rfind('/') + 1)] = test::read_source_file("tests/golden/" + name);
@@ -96,7 +96,7 @@ TEST(Explicit, WritesTheValuesOfArgumentsOfOptimizers) {
 
 // If a default follows from other settings, it is not written into declarations that the run does not name. A setting
 // that is inherited is not overwritten.
-TEST(Explicit, DeclarationsThatDoNotRunGetConstantsOnly) {
+TEST(Explicit, DeclarationsOutsideOfTheRunGetOnlyConstantDefaults) {
   const std::string text =
       "xgraph 1\n" +
       small_run("  seed = 7\n", "\ntrain large extends softmax {\n  batch = 4096\n}\n\nrun r {\n  train = large\n}\n");
@@ -112,7 +112,7 @@ TEST(Explicit, DeclarationsThatDoNotRunGetConstantsOnly) {
   EXPECT_THAT(large, AllOf(HasSubstr("  model = net\n"), HasSubstr("  data  = items\n")));
 }
 
-TEST(Explicit, ADefaultOfOtherArgumentsIsWrittenWithThem) {
+TEST(Explicit, ADefaultIsWrittenAsAnExpressionOfOtherArguments) {
   const Explicit made =
       explicit_of("test.xgraph",
                   "xgraph 1\n\nblock down(x: [N, C, H, W], size: int) {\n"

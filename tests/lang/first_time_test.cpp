@@ -86,7 +86,7 @@ std::string follow(std::string text, const std::string& name) {
   return text;
 }
 
-TEST(FirstTime, DiagnosticsMatchTheGoldenFilesAndEditsRemoveThem) {
+TEST(ProgramsOfNewUsers, DiagnosticsMatchTheGoldenFilesAndEditsRemoveThem) {
   const std::vector<std::string> programs = test::golden_cases("first_time", ".xgraph");
   EXPECT_GE(programs.size(), 120U);
   for (const std::string& name : programs) {
@@ -116,7 +116,7 @@ std::string graph_of(const std::string& text) {
   return answer.file ? print(answer.file->module.graph) : "";
 }
 
-TEST(FirstTime, SplitGivesAllItsParts) {
+TEST(ProgramsOfNewUsers, SplitGivesEqualSlices) {
   const std::string three = graph_of(model("  (a, b, c) = x -> split(3)\n  output a, b, c\n", "x: f32[N, 12]"));
   EXPECT_THAT(three, HasSubstr("slice(%0) {axis=1, begin=0, end=4}"));
   EXPECT_THAT(three, HasSubstr("slice(%0) {axis=1, begin=4, end=8}"));
@@ -126,7 +126,7 @@ TEST(FirstTime, SplitGivesAllItsParts) {
   graph_of(model("  (q, k) = x -> flatten(2) -> split(2, axis=-1) as parts\n  y = q * k\n  output y\n"));
 }
 
-TEST(FirstTime, PoolsOfTwoHalve) {
+TEST(ProgramsOfNewUsers, PoolsOfSizeTwoHalveTheImage) {
   for (const char* pool : {"max_pool", "avg_pool"}) {
     EXPECT_THAT(graph_of(model("  y = x -> " + std::string(pool) + "(2, stride=2)\n  output y\n")),
                 HasSubstr("[N, 3, 4, 4]"));
@@ -134,7 +134,7 @@ TEST(FirstTime, PoolsOfTwoHalve) {
   }
 }
 
-TEST(FirstTime, MinusOneInAShapeIsTheOneInferredDimension) {
+TEST(ProgramsOfNewUsers, MinusOneInAShapeIsTheOneInferredDimension) {
   const std::string explicit_shape = graph_of(model("  y = x -> reshape([N, 3, 64])\n  output y\n"));
   EXPECT_EQ(graph_of(model("  y = x -> reshape([N, 3, -1])\n  output y\n")), explicit_shape);
   EXPECT_EQ(graph_of(model("  y = x -> reshape([N, -1, 64])\n  output y\n")), explicit_shape);
@@ -148,7 +148,7 @@ TEST(FirstTime, MinusOneInAShapeIsTheOneInferredDimension) {
   EXPECT_THAT(code("[64, -1]"), ElementsAre("XG0301"));
 }
 
-TEST(FirstTime, OperatorsOfPassesCannotBeCalled) {
+TEST(ProgramsOfNewUsers, InternalOperatorsCannotBeCalled) {
   for (const char* call : {"x -> cast(\"bf16\")", "fill(x, 0.5)", "x -> relu.grad"}) {
     const Answer answer(model("  y = " + std::string(call) + "\n  output y\n"));
     EXPECT_THAT(answer.codes(), ElementsAre("XG0201")) << call;
@@ -157,7 +157,7 @@ TEST(FirstTime, OperatorsOfPassesCannotBeCalled) {
   EXPECT_THAT(Answer(model("  y = x -> relu\n  output y\n", "x: u8[N, 4]")).rendered(), Not(HasSubstr("cast")));
 }
 
-TEST(FirstTime, LinearAndNormsTakeAnyRank) {
+TEST(ProgramsOfNewUsers, LinearAndNormsTakeAnyRank) {
   for (const char* dims : {"[N, 6]", "[N, 2, 6]", "[N, 2, 3, 6]", "[N, 2, 3, 4, 6]", "[N, 2, 3, 4, 5, 6]"}) {
     const std::string text =
         graph_of(model("  y = x -> layer_norm -> rms_norm -> linear(7)\n  output y\n", "x: f32" + std::string(dims)));
@@ -169,13 +169,13 @@ TEST(FirstTime, LinearAndNormsTakeAnyRank) {
   EXPECT_THAT(image, HasSubstr("linear.weight: f32[7, 8]"));
 }
 
-TEST(FirstTime, NamesAreFoundWithoutCase) {
+TEST(ProgramsOfNewUsers, NamesAreFoundWithoutCase) {
   const Answer answer(model("  y = x -> Conv(4, K=3) -> RELU\n  output Y\n"));
   EXPECT_THAT(answer.rendered(), HasSubstr("~   y = x -> conv(4, k=3) -> RELU\n"));
   EXPECT_THAT(answer.rendered(), HasSubstr("~   output y\n"));
 }
 
-TEST(FirstTime, BodiesThatNothingEvaluatesAreChecked) {
+TEST(ProgramsOfNewUsers, UncalledBodiesAreChecked) {
   const auto codes = [](const std::string& text) { return Answer("xgraph 1\n\n" + text).codes(); };
   EXPECT_THAT(codes("pointwise swish(x, beta = 1.0) = x * sigmoid(beta * x)\n"), IsEmpty());
   EXPECT_THAT(codes("pointwise swish(x) = x * sigmoit(x)\n"), ElementsAre("XG0201"));
@@ -187,7 +187,7 @@ TEST(FirstTime, BodiesThatNothingEvaluatesAreChecked) {
   EXPECT_THAT(codes(plain + "  return weight\n}\n"), ElementsAre("XG0224"));
 }
 
-TEST(FirstTime, ABlockThatIsRightForSomeArgumentsIsAccepted) {
+TEST(ProgramsOfNewUsers, ABlockThatIsRightForSomeArgumentsIsAccepted) {
   for (const char* block : {"block b(x: [N, C, H, W]) { return x -> reshape([N, C, 7, 7]) }\n",
                             "block b(x: [N, D]) { return x + (x -> linear(100)) }\n",
                             "block b(x: [N, D], parts: int = 7) { return x -> reshape([N, parts, D / parts]) }\n",
@@ -199,7 +199,7 @@ TEST(FirstTime, ABlockThatIsRightForSomeArgumentsIsAccepted) {
   EXPECT_TRUE(Answer("xgraph 1\n\nblock b(x: [N, 12]) { return x + (x -> linear(100)) }\n").diagnostics.has_errors());
 }
 
-TEST(FirstTime, AWarningPerLineHidesNoError) {
+TEST(ProgramsOfNewUsers, WarningsInEveryLineHideNoError) {
   std::string statements;
   for (int i = 0; i < 600; ++i) {
     statements += "  y" + std::to_string(i) + " = x -> relu\n";

@@ -45,14 +45,14 @@ struct Computed {
   Values output(size_t i) const { return i < graph.outputs.size() ? values.at(graph.outputs[i].value) : Values{}; }
 };
 
-TEST(FirstTimeValues, ANumberByInfinityIsZero) {
+TEST(ComputedValues, ANumberDividedByInfinityIsZero) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Computed made("  y = 1 / x\n  z = 3 / x\n  output y, z\n", "[N, 3]", {kInfinity, -kInfinity, 4, 0.5, -2, 1});
   EXPECT_EQ(made.output(0), (Values{0, 0, 0.25, 2, -0.5, 1}));
   EXPECT_EQ(made.output(1), (Values{0, 0, 0.75, 6, -1.5, 3}));
 }
 
-TEST(FirstTimeValues, PartsOfASplitAreThePartsOfItsInput) {
+TEST(ComputedValues, PartsOfASplitAreConsecutiveValuesOfItsInput) {
   const Computed made("  (a, b, c) = x -> split(3)\n  output a, b, c\n", "[N, 6]",
                       {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   EXPECT_EQ(made.output(0), (Values{0, 1, 6, 7}));
@@ -64,7 +64,7 @@ TEST(FirstTimeValues, PartsOfASplitAreThePartsOfItsInput) {
   EXPECT_EQ(image.output(1), (Values{2, 3, 6, 7}));
 }
 
-TEST(FirstTimeValues, LinearOfAnImageWorksAlongItsLastDimension) {
+TEST(ComputedValues, LinearAppliesToTheLastDimensionOfAnImage) {
   constexpr int64_t kPositions = kRows * 3 * 2;
   const Values x = ops::random_values(kPositions * 4, -1, 1, 1);
   const Values weight = ops::random_values(5 * 4, -1, 1, 2);
@@ -83,7 +83,7 @@ TEST(FirstTimeValues, LinearOfAnImageWorksAlongItsLastDimension) {
   }
 }
 
-TEST(FirstTimeValues, PoolsOfTwoTakeTheSquaresSideBySide) {
+TEST(ComputedValues, PoolsOfSizeTwoAndStrideTwoDoNotOverlap) {
   Values x(kRows * 16);
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = static_cast<double>(i);
@@ -94,7 +94,7 @@ TEST(FirstTimeValues, PoolsOfTwoTakeTheSquaresSideBySide) {
   EXPECT_EQ(made.output(1), (Values{2.5, 4.5, 10.5, 12.5, 18.5, 20.5, 26.5, 28.5}));
 }
 
-TEST(FirstTimeValues, AnInferredDimensionKeepsTheOrder) {
+TEST(ComputedValues, ReshapeWithAnInferredDimensionKeepsTheOrder) {
   const Values x{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   const Computed made("  y = x -> reshape([N, -1, 2]) -> flatten(1)\n  output y\n", "[N, 6]", x);
   EXPECT_EQ(made.output(0), x);

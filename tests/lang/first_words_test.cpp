@@ -21,7 +21,7 @@ std::string with_loss(const std::string& loss, const std::string& settings = {})
 // head.
 const std::string kOpenLabels = "source train = folder(\"pictures\")\n";
 
-TEST(FirstWords, ALossOnCosinesTakesTheHeadAndNotTheFeature) {
+TEST(WordsOfNewUsers, ALossOnCosinesRejectsAFeatureAndProposesTheHead) {
   const Checked checked(with_loss("arcface(feature, label)", "  metrics = [accuracy(id, label)]"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0303")) << checked.rendered();
   EXPECT_THAT(checked.rendered(), HasSubstr("`logits` of `arcface` are the cosines of a head, not f32[N, 4]"));
@@ -29,7 +29,7 @@ TEST(FirstWords, ALossOnCosinesTakesTheHeadAndNotTheFeature) {
   EXPECT_THAT(checked.rendered(), Not(HasSubstr("linear(10)")));
 }
 
-TEST(FirstWords, LabelsOfUnknownClassesAreNotCountedByAFeature) {
+TEST(WordsOfNewUsers, TheNumberOfClassesIsNotInferredFromAFeature) {
   std::string text = with_loss("cosface(feature, label)", "  metrics = [accuracy(id, label)]");
   text = replaced(text, "source train = synthetic([8], classes, samples=1000)", kOpenLabels);
   text = replaced(text, "  source val   = synthetic([8], classes, samples=100, seed=2)\n", "");
@@ -40,19 +40,19 @@ TEST(FirstWords, LabelsOfUnknownClassesAreNotCountedByAFeature) {
   EXPECT_THAT(checked.codes(), ElementsAre("XG0303")) << checked.rendered();
 }
 
-TEST(FirstWords, MissingCosinesAreExplainedByTheMessage) {
+TEST(WordsOfNewUsers, ALossOnCosinesRejectsAHeadWithoutCosines) {
   const Checked checked(replaced(with_loss("arcface(feature, label)"), "cosine_classifier", "classifier"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0303"));
   EXPECT_THAT(checked.rendered(), HasSubstr("give it the result of `cosine_classifier`, or use `softmax_ce`"));
 }
 
-TEST(FirstWords, BlocksMayAskForCosines) {
+TEST(WordsOfNewUsers, ParametersOfBlocksMayBeCosines) {
   const std::string block = "block margin(z: cosines[N, C], label: index(C)[N]) { return arcface(z, label) }\n";
   EXPECT_THAT(Checked(with_loss("margin(id, label)") + block).codes(), IsEmpty());
   EXPECT_THAT(Checked(with_loss("margin(feature, label)") + block).codes(), ElementsAre("XG0303"));
 }
 
-TEST(FirstWords, LossesOfOtherFrameworksAreNamed) {
+TEST(WordsOfNewUsers, LossesOfOtherFrameworksAreTranslated) {
   for (const char* word : {"cross_entropy", "CrossEntropyLoss", "categorical_crossentropy", "nll_loss"}) {
     const Checked checked(with_loss(std::string(word) + "(id, label)"));
     EXPECT_THAT(checked.codes(), ElementsAre("XG0201")) << checked.rendered();
@@ -66,13 +66,13 @@ TEST(FirstWords, LossesOfOtherFrameworksAreNamed) {
   EXPECT_THAT(pipe.rendered(), HasSubstr("~   loss      = id -> softmax_ce(label)\n"));
 }
 
-TEST(FirstWords, UnknownLossesAreAnsweredWithTheKnownOnes) {
+TEST(WordsOfNewUsers, ForUnknownLossesTheKnownOnesAreListed) {
   const Checked checked(with_loss("quintuplet(id, label)"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0201"));
   EXPECT_THAT(checked.rendered(), HasSubstr("help: take one of `arcface`, `cosface`, `softmax_ce`"));
 }
 
-TEST(FirstWords, UnknownMetricsAreAnsweredWithTheKnownOnes) {
+TEST(WordsOfNewUsers, ForUnknownMetricsTheKnownOnesAreListed) {
   const auto of = [](const std::string& metric) {
     return Checked(small_run("  metrics = [" + metric + "]")).rendered();
   };
@@ -81,7 +81,7 @@ TEST(FirstWords, UnknownMetricsAreAnsweredWithTheKnownOnes) {
   EXPECT_THAT(of("kappa(id, label)"), HasSubstr("help: take one of `accuracy`"));
 }
 
-TEST(FirstWords, UnknownCurvesAreAnsweredWithTheKnownOnes) {
+TEST(WordsOfNewUsers, ForUnknownCurvesTheKnownOnesAreListed) {
   const auto of = [](const std::string& rate) {
     const Checked checked(small_run("  lr = " + rate));
     EXPECT_EQ(checked.codes().size(), 1U) << checked.rendered();
@@ -100,7 +100,7 @@ TEST(FirstWords, UnknownCurvesAreAnsweredWithTheKnownOnes) {
   EXPECT_THAT(Checked(small_run("  lr = max(0.1, 0.2)")).codes(), IsEmpty());
 }
 
-TEST(FirstWords, OptimizersAndLayersAreNamed) {
+TEST(WordsOfNewUsers, OptimizersAndLayersOfOtherFrameworksAreTranslated) {
   const auto with = [](const std::string& from, const std::string& to) {
     const Checked checked(replaced(small_run(), from, to));
     EXPECT_EQ(checked.codes().size(), 1U) << checked.rendered();
@@ -114,7 +114,7 @@ TEST(FirstWords, OptimizersAndLayersAreNamed) {
   EXPECT_THAT(with("linear(4)", "linear(4) -> ReLU"), HasSubstr("-> linear(4) -> relu as embed\n"));
 }
 
-TEST(FirstWords, SettingsOfADeclarationAreFoundForTheCommandLine) {
+TEST(WordsOfNewUsers, SetFlagsWithoutTheirDeclarationGetAProposal) {
   EXPECT_EQ(setting_flag("epochs", "3", Nearness::kExact), "--set train.epochs=3");
   EXPECT_EQ(setting_flag("micro_batches", "2", Nearness::kExact), "--set schedule.micro_batches=2");
   EXPECT_EQ(setting_flag("epoch", "3", Nearness::kExact), "");
@@ -129,7 +129,7 @@ TEST(FirstWords, SettingsOfADeclarationAreFoundForTheCommandLine) {
 }
 
 // `conv(96, 8, stride=8)` on 48 x 48 pixels makes 7 x 7 patches. One row and one column of patches lie half outside.
-TEST(FirstWords, PatchesThatArePaddedAreAWarning) {
+TEST(WordsOfNewUsers, PaddedPatchesCauseAWarning) {
   const auto of = [](const std::string& call) {
     return Checked("model m {\n  input x: f32[N, 3, 48, 48]\n  y = x -> " + call + "\n  output y\n}\n");
   };

@@ -28,7 +28,7 @@ std::string messages(const std::string& path, const Texts& texts) {
 
 const std::string kBlock = "xgraph 1\n\nblock part(x: [N, D]) {\n  return x -> relu\n}\n";
 
-TEST(LoadTexts, ImportsComeFromTheTextsInWhateverOrder) {
+TEST(LoadTexts, ImportsAreFoundInTextsInAnyOrder) {
   // The imports form a diamond: two files import the same file by different paths.
   const Texts texts{
       {"/w/a/main.xgraph",
@@ -42,7 +42,7 @@ TEST(LoadTexts, ImportsComeFromTheTextsInWhateverOrder) {
   EXPECT_EQ(messages("/w/a/../a/main.xgraph", texts), "");
 }
 
-TEST(LoadTexts, TheStandardLibraryMayBeAmongThem) {
+TEST(LoadTexts, TheTextsMayContainTheStandardLibrary) {
   const std::string main =
       "xgraph 1\nfrom \"std/nets\" use part\nmodel m {\n  input x: f32[N, 4]\n  y = x -> part\n  "
       "output y\n}\n";
@@ -58,7 +58,7 @@ TEST(LoadTexts, NoFileOfTheDiskIsRead) {
   std::filesystem::remove(path);
 }
 
-TEST(LoadTexts, ACircleEnds) {
+TEST(LoadTexts, ACircleOfImportsIsRejected) {
   const Texts texts{{"/a.xgraph", "xgraph 1\nimport \"b.xgraph\"\n"}, {"/b.xgraph", "xgraph 1\nimport \"a.xgraph\"\n"}};
   EXPECT_THAT(messages("/a.xgraph", texts), HasSubstr("a.xgraph"));
 }

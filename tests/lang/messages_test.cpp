@@ -37,7 +37,7 @@ Answer check(std::string_view text) {
   return answer;
 }
 
-TEST(Messages, ExamplesGiveTheirCodeAloneAndNothingOnceCorrected) {
+TEST(Messages, WrongExamplesGiveOnlyTheirCodeAndCorrectedOnesNone) {
   int examples = 0;
   for (const CodePage& page : code_pages()) {
     EXPECT_EQ(page.wrong.empty(), page.right.empty()) << page.code;

@@ -17,19 +17,19 @@ std::vector<std::string> codes(const std::string& text) { return Checked(text).c
 
 std::string model(const std::string& body) { return "model net {\n  input x: f32[N, 64]\n" + body + "  output y\n}\n"; }
 
-TEST(NothingIgnored, InputsAndTypesAreWhatTheLanguageHas) {
+TEST(NothingIgnored, UnsupportedTypesAreRejected) {
   EXPECT_THAT(codes("model net {\n  input x: sharded[N, 8]\n  y = x -> nonsense(3)\n  output y\n}\n"),
               ElementsAre("XG0303"));
   EXPECT_THAT(codes("block b(x: [..., C, ...]) { return x -> relu }\n" + model("  y = x -> b\n")),
               ElementsAre("XG0303"));
 }
 
-TEST(NothingIgnored, SourcesStandInData) {
+TEST(NothingIgnored, SourcesOutsideOfDataAreRejected) {
   EXPECT_THAT(codes(small_run("  source q = csv(\"x\")")), ElementsAre("XG0210"));
   EXPECT_THAT(codes(small_run({}, "schedule s {\n  source a = b(3)\n}\n")), ElementsAre("XG0210"));
 }
 
-TEST(NothingIgnored, WordsTakeNoArguments) {
+TEST(NothingIgnored, ArgumentsOfPlainWordsAreRejected) {
   for (const char* setting : {"order = shuffled(42)", "init = seed(5)", "reduce = sum(3)", "active_classes = all(5%)",
                               "precision = f32(16)", "norm_rows = global(3)", "clip = none(1)", "ema = foo(1)"}) {
     const Checked checked(small_run(std::string("  ") + setting));
@@ -48,19 +48,19 @@ TEST(NothingIgnored, WordsTakeNoArguments) {
   EXPECT_THAT(scaled.module().not_yet[0].message, HasSubstr("loss_scale"));
 }
 
-TEST(NothingIgnored, GroupsAreOfAPrefixOfTensors) {
+TEST(NothingIgnored, GroupsWithoutTensorsAreRejected) {
   EXPECT_THAT(codes(small_run("  groups {\n    lr=0.1\n  }")), ElementsAre("XG0210"));
   EXPECT_THAT(codes(small_run("  groups {\n    nonsense {\n    }\n  }")), ElementsAre("XG0217"));
   EXPECT_THAT(codes(small_run("  groups {\n    id {\n      weight_decay = 0\n    }\n  }")), IsEmpty());
 }
 
-TEST(NothingIgnored, ARunNamesDeclarations) {
+TEST(NothingIgnored, AValueOfARunThatIsNotADeclarationIsRejected) {
   EXPECT_THAT(codes(small_run({}, "run r {\n  model = nonsense.net\n}\n")), ElementsAre("XG0201"));
   EXPECT_THAT(codes(small_run({}, "run r {\n  data = 3 + 4\n}\n")), ElementsAre("XG0205"));
   EXPECT_THAT(codes(small_run({}, "run r {\n  train { a = 1 }\n}\n")), testing::Contains("XG0205"));
 }
 
-TEST(NothingIgnored, UnusedDeclarationsHaveKnownKeys) {
+TEST(NothingIgnored, UnknownKeysOfUnusedDeclarationsAreRejected) {
   const std::string run =
       "run r {\n  data = items\n  train = softmax\n  schedule = two\n}\nschedule two {\n  stages = 2\n}\n";
   EXPECT_THAT(codes(small_run({}, run)), IsEmpty());
@@ -70,14 +70,14 @@ TEST(NothingIgnored, UnusedDeclarationsHaveKnownKeys) {
   EXPECT_THAT(codes("train t {\n  batchsize = 3\n}\n"), ElementsAre("XG0210"));
 }
 
-TEST(NothingIgnored, NCannotBeBound) {
+TEST(NothingIgnored, TheNameNCannotBeBound) {
   EXPECT_THAT(codes("block b(x: [N, C], N: int) { return x }\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes("let N = 7\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes(model("  y = x -> repeat 3 as N { relu }\n")), ElementsAre("XG0202"));
   EXPECT_THAT(codes(model("  input z: index(N)[N]\n  y = x -> relu\n")), ElementsAre("XG0303"));
 }
 
-TEST(NothingIgnored, ParametersThatCollideAreRefused) {
+TEST(NothingIgnored, ParametersWithEqualNamesAreReported) {
   EXPECT_THAT(codes("fn f(a, a) = a\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes("block b(x: [N, K], K: int) { return x -> linear(K) }\n" + model("  y = b(x, 3)\n")),
               ElementsAre("XG0120", "XG0302"));
@@ -85,7 +85,7 @@ TEST(NothingIgnored, ParametersThatCollideAreRefused) {
               ElementsAre("XG0120"));
 }
 
-TEST(NothingIgnored, CurvesGoForwardAndStayPositive) {
+TEST(NothingIgnored, InvalidCurvesAreRejected) {
   for (const auto& [curve, code] :
        std::vector<std::pair<std::string, std::string>>{{"steps(0.1, at=[2 epochs, 1 epoch])", "XG0506"},
                                                         {"steps(0.1, at=[1 epoch], by=-1)", "XG0214"},
@@ -101,7 +101,7 @@ TEST(NothingIgnored, CurvesGoForwardAndStayPositive) {
               HasSubstr("add a curve for the rest: lr = [warmup"));
 }
 
-TEST(NothingIgnored, LabelsNameSomething) {
+TEST(NothingIgnored, LabelsThatNameNothingAreRejected) {
   std::string text = small_run();
   text.replace(text.find("x = pixels"), 10, "x = pixels -> scale(2) as foo");
   EXPECT_THAT(codes(text), ElementsAre("XG0422"));
@@ -135,13 +135,13 @@ TEST(NothingIgnored, LongStringsAndRepeatedFaultsAreBounded) {
               IsEmpty());
 }
 
-TEST(NothingIgnored, FunctionsOfNumbersTakeWhatFlows) {
+TEST(NothingIgnored, ArrowsPassNumbersToFunctions) {
   EXPECT_THAT(
       codes("test \"t\" {\n  expect (3 -> max(4)) == 4\n  expect (4 -> sqrt) == 2\n  expect (-3 -> abs) == 3\n}\n"),
       IsEmpty());
 }
 
-TEST(NothingIgnored, AFloatIsAFloatWhereverItIsWritten) {
+TEST(NothingIgnored, FractionsAreRejectedWhereIntegersAreExpected) {
   EXPECT_THAT(codes("option b: int = a\noption a: float = 2.5\n"), ElementsAre("XG0205"));
   EXPECT_THAT(codes("option a: float = 2.5\noption b: int = a\n"), ElementsAre("XG0205"));
   EXPECT_THAT(codes("option n: int = 1e3\ntest \"t\" {\n  expect n == 1000\n}\n"), IsEmpty());
@@ -158,7 +158,7 @@ TEST(NothingIgnored, AModelOfATestIsBuiltOnce) {
   EXPECT_EQ(checked.file->tests[0].expectations, 3);
 }
 
-TEST(NothingIgnored, ATestDoesNotLetAModelReadAnother) {
+TEST(NothingIgnored, AModelCannotReadAnotherModelEvenInATest) {
   const std::string text =
       model("  y = x -> linear(10) as a\n") +
       "model other {\n  input x: f32[N, 64]\n  y = net.y -> relu\n  output y\n}\nrun r { model = net }\n";
@@ -175,12 +175,12 @@ TEST(NothingIgnored, ATupleGivesOneArgumentPerElement) {
   EXPECT_THAT(Checked("let a = max([1, 2])\n").rendered(), Not(HasSubstr("`>`")));
 }
 
-TEST(NothingIgnored, SpansThatRoundingTouchedAreWhole) {
+TEST(NothingIgnored, ASpanOfWholeStepsIsAcceptedDespiteRounding) {
   EXPECT_THAT(codes(small_run("  epochs = 30\n  lr = [warmup(0 .. 0.1, 7% * 100 steps), cosine(0.1 .. 0)]")),
               IsEmpty());
 }
 
-TEST(NothingIgnored, ANameIsASymbolWhereTheDefaultIsOne) {
+TEST(NothingIgnored, UnknownNamesAreRejectedUnlessTheDefaultIsASymbol) {
   EXPECT_THAT(codes("block b(x: [N, C], drop = 0.1) { return x -> dropout(drop) }\n" + model("  y = b(x, drop=rte)\n")),
               ElementsAre("XG0201"));
 }
@@ -201,7 +201,7 @@ TEST(Imports, AreReportedInSettingsIfMissing) {
               ElementsAre("XG0207"));
 }
 
-TEST(Edits, FixTheFaultTheyAreShownFor) {
+TEST(Edits, EditsCorrectTheFaultOfTheirDiagnostic) {
   EXPECT_THAT(Checked(model("  y = x -> relu // half\n")).rendered(), HasSubstr("~   y = x -> relu # half"));
   EXPECT_THAT(Checked("block c(x [N, C]) { return x }\n").rendered(), HasSubstr("~ block c(x: [N, C]) {"));
   EXPECT_THAT(Checked("let a = if 1 = 2 { 1 } else { 2 }\n").rendered(), HasSubstr("~ let a = if 1 == 2 {"));
@@ -210,13 +210,13 @@ TEST(Edits, FixTheFaultTheyAreShownFor) {
   EXPECT_THAT(codes(model("  y = relu(\n")), ElementsAre("XG0111"));
 }
 
-TEST(Edits, ABraceIsMissedInTheDeclarationThatLacksIt) {
+TEST(Edits, AMissingBraceIsReportedInTheDeclarationThatLacksIt) {
   const Checked checked(
       "train t {\n  eval {\n    every = 1 epoch\n}\n}\nblock b(x: [N, C]) {\n  return x\n\nlet a = 1\n");
   EXPECT_THAT(checked.rendered(), HasSubstr("test.xgraph:7:20"));
 }
 
-TEST(Uncalled, ParametersThatGoTogetherAreNoMistake) {
+TEST(Uncalled, ABlockThatFitsMatchingParametersIsAccepted) {
   EXPECT_THAT(codes("block u(x: [N, T, D], side: int) {\n  return x -> reshape([N, D, side, side])\n}\n"), IsEmpty());
   EXPECT_THAT(codes("block r(x: [N, C], width: int) { return x -> residual { linear(4 * width) -> linear(width) } }\n"),
               IsEmpty());

@@ -123,7 +123,7 @@ TEST(Diagnostics, AreShownAtTheImportOfAFileAndFollowItsOpenText) {
   EXPECT_EQ(client.diagnostics().at(0).at("code"), "XG0207") << "the file is not on disk";
 }
 
-TEST(Actions, AreTheFixesOfDiagnosticsAndAllThatAreSure) {
+TEST(Actions, AreTheFixesOfDiagnosticsAndOneForAllCertainFixes) {
   const std::string text =
       "xgraph 1\n\nmodel m {\n  input x: f32[N, 3, 8, 8]\n\n  y = x -> Conv2d(4, 3) -> ReLU\n  output y\n}\n";
   TestClient client;
@@ -173,7 +173,7 @@ TEST(Hover, ShowsFactsOfTheLanguageAndTheCheck) {
   EXPECT_EQ(hover_text(client, kModel, "\n\n## Doubles"), "");
 }
 
-TEST(Hints, ShowTheShapeBehindEachArrowAndBinding) {
+TEST(Hints, ShowTheShapeAfterEachArrowAndBinding) {
   TestClient client;
   client.open(kModel);
   const Json hints = client.result("textDocument/inlayHint", {{"textDocument", {{"uri", kUri}}}, {"range", whole()}});
@@ -214,7 +214,7 @@ std::vector<std::string> proposals(std::string text) {
       {{"textDocument", {{"uri", kUri}}}, {"position", LineMap(text).position(static_cast<uint32_t>(at))}}));
 }
 
-TEST(Completion, PutsOperatorsThatTakeTheShapeFirst) {
+TEST(Completion, ListsOperatorsThatAcceptTheShapeFirst) {
   const auto found = proposals(
       "xgraph 1\n\nblock own(x: [N, D]) {\n  return x -> relu\n}\n\nmodel m {\n  input x: f32[N, 8]\n\n  y = x -> "
       "linear(4) -> |\n  output y\n}\n");
@@ -225,7 +225,7 @@ TEST(Completion, PutsOperatorsThatTakeTheShapeFirst) {
   EXPECT_LT(place_of(found, "hswish"), found.size());
 }
 
-TEST(Completion, KnowsSettingsNamesFilesAndDeclarations) {
+TEST(Completion, ListsSettingsNamesFilesAndDeclarations) {
   const auto settings = proposals("xgraph 1\n\ntrain t {\n  batch = 1\n  checkpoint {\n    |\n  }\n}\n");
   EXPECT_LT(place_of(settings, "every"), settings.size());
   EXPECT_EQ(place_of(settings, "batch"), settings.size());
@@ -264,7 +264,7 @@ TEST(Navigation, FindsDeclarationsAndUses) {
   EXPECT_EQ(client.ask("textDocument/documentHighlight", kModel, "unit", 0).size(), 3u);
 }
 
-TEST(Navigation, GoesIntoTheStandardLibrary) {
+TEST(Navigation, FindsDeclarationsInTheStandardLibrary) {
   const std::string text =
       "xgraph 1\n\nfrom \"std/vision\" use bottleneck\n\nblock b(x: [N, C, H, W]) {\n  return x -> bottleneck(8)\n}\n";
   TestClient client;
@@ -279,7 +279,7 @@ TEST(Navigation, GoesIntoTheStandardLibrary) {
   EXPECT_FALSE(client.ask("textDocument/definition", text, "std/vision").is_null());
 }
 
-TEST(Rename, ChangesEveryPlaceAndTheResultChecks) {
+TEST(Rename, ChangesEveryPlaceAndKeepsTheTextValid) {
   for (const auto& [word, fresh] : {std::pair("unit", "cell"),
                                     {"feature", "embedding"},
                                     {"classes", "people"},
@@ -347,7 +347,7 @@ TEST_F(ClosedFiles, AreReachedByReferences) {
   EXPECT_EQ(places, wanted);
 }
 
-TEST_F(ClosedFiles, AreRenamedAndStillCheck) {
+TEST_F(ClosedFiles, AreRenamedAndRemainValid) {
   for (const char* key : {"rootUri", "workspaceFolders"}) {
     TestClient client(false);
     Json params{{"capabilities", Json::object()}};
@@ -381,7 +381,7 @@ TEST_F(ClosedFiles, OtherFoldersAreLeftAlone) {
 }
 
 // The renamed model is the same run, so it can resume its checkpoints.
-TEST(Rename, WritesMovedWhereTensorsGetOtherNames) {
+TEST(Rename, WritesMovedLinesIfTensorsChangeTheirNames) {
   const std::string text =
       "xgraph 1\n\nblock part(x: [N, D]) {\n  return x -> linear(D) as inner\n}\n\n"
       "model m {\n  input x: f32[N, 8]\n\n  y = x -> repeat 2 { part } as stack -> linear(4) as last\n  output y\n}\n";
@@ -411,7 +411,7 @@ TEST(Rename, WritesMovedWhereTensorsGetOtherNames) {
   EXPECT_EQ(edited(moved, back["changes"][kUri]).find("moved \"first\""), std::string::npos);
 }
 
-TEST(Rename, AsksBeforeTensorsGetOtherNames) {
+TEST(Rename, AsksForConfirmationIfTensorsChangeTheirNames) {
   TestClient client(false);
   client.request("initialize",
                  {{"capabilities",
@@ -424,7 +424,7 @@ TEST(Rename, AsksBeforeTensorsGetOtherNames) {
   EXPECT_TRUE(value.contains("changes")) << "bindings name no tensors";
 }
 
-TEST(Rename, RefusesWhatWouldNotBeAName) {
+TEST(Rename, RejectsInvalidNames) {
   TestClient client;
   client.open(kModel);
   for (const char* fresh : {"", "1a", "a b", "if", "N", "Big", "id", "\u00e9"}) {
@@ -438,7 +438,7 @@ TEST(Rename, RefusesWhatWouldNotBeAName) {
   EXPECT_TRUE(client.request("textDocument/prepareRename", params).contains("error")) << "an operator";
 }
 
-TEST(Formatting, EqualsFmtAndLeavesInvalidTextsAlone) {
+TEST(Formatting, EqualsFmtAndDoesNotChangeInvalidTexts) {
   const std::string text = "xgraph 1\nlet   a=1\n\n\n\nlet b =  10000\n";
   TestClient client;
   client.open(text);

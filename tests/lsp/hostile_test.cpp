@@ -14,7 +14,7 @@ bool answers(TestClient& client) {
   return code_of(client.request("no/such", Json::object())) == static_cast<int>(Code::kMethodNotFound);
 }
 
-TEST(Frames, AreFoundWhereverTheBytesAreCut) {
+TEST(Frames, AreFoundInPiecesOfAnySize) {
   const std::string stream =
       frame({{"a", 1}}) + "content-length:   2\r\nContent-Type: x\r\n\r\n[]" + frame({{"b", "\u00e9"}});
   for (size_t size = 1; size <= stream.size(); ++size) {
@@ -31,7 +31,7 @@ TEST(Frames, AreFoundWhereverTheBytesAreCut) {
   }
 }
 
-TEST(Frames, ATornHeaderIsOneFaultUntilAGoodMessageComes) {
+TEST(Frames, ABrokenHeaderIsOneFaultUntilTheNextValidMessage) {
   FrameReader reader;
   reader.feed("Content-Length: x\r\n\r\nrubbish\r\n\r\nmore\r\n\r\n" + frame({{"a", 1}}) + "torn\r\n\r\n");
   EXPECT_NE(reader.next().value().fault, "");
@@ -64,7 +64,7 @@ TEST(Frames, AHeaderWithoutEndIsDropped) {
   EXPECT_EQ(reader.next().value().content, "{\"a\":1}");
 }
 
-TEST(Frames, LengthsThatAreNoNumbersAreFaults) {
+TEST(Frames, InvalidContentLengthsAreFaults) {
   for (const char* length : {"-1", "1e3", "", "99999999999999999999999", "12 3", "0x10"}) {
     FrameReader reader;
     reader.feed(std::string("Content-Length: ") + length + "\r\n\r\n");
@@ -73,7 +73,7 @@ TEST(Frames, LengthsThatAreNoNumbersAreFaults) {
   }
 }
 
-TEST(Messages, AreRefusedBeyondTheBoundsOrTheGrammar) {
+TEST(Messages, TooDeepTooLongAndInvalidJsonIsRejected) {
   std::string why;
   EXPECT_TRUE(parse_message("{\"a\": [1, \"[[[[\", {}]}", why));
   EXPECT_FALSE(parse_message(std::string(200, '[') + std::string(200, ']'), why));
@@ -85,7 +85,7 @@ TEST(Messages, AreRefusedBeyondTheBoundsOrTheGrammar) {
   }
 }
 
-TEST(Hostile, TextThatIsNoMessageGetsAnErrorAndTheServerGoesOn) {
+TEST(Hostile, InvalidMessagesGetAnErrorAndTheServerContinues) {
   TestClient client;
   const std::pair<std::string, Code> cases[] = {
       {"rubbish", Code::kParseError},
@@ -158,7 +158,7 @@ TEST(Edits, AreErrorsOutsideOfTheTextUntilTheWholeTextIsSent) {
     EXPECT_EQ(code_of(client.take()), static_cast<int>(Code::kInvalidParams)) << bad;
     const Json about{{"textDocument", {{"uri", kUri}}}};
     EXPECT_EQ(code_of(client.request("textDocument/documentSymbol", about)), static_cast<int>(Code::kRequestFailed));
-    client.notify("textDocument/didChange", change(0, 0, 0, 0, ""));  // the server still does not know the text
+    client.notify("textDocument/didChange", change(0, 0, 0, 0, ""));  // the server still has no valid text
     EXPECT_EQ(code_of(client.request("textDocument/documentSymbol", about)), static_cast<int>(Code::kRequestFailed));
     client.notify("textDocument/didChange", {{"textDocument", {{"uri", kUri}, {"version", 3}}},
                                              {"contentChanges", {{{"text", "xgraph 1\n\nlet b = 1\n"}}}}});
@@ -185,7 +185,7 @@ TEST(Edits, AreErrorsIfMalformed) {
   EXPECT_EQ(code_of(client.take()), static_cast<int>(Code::kInvalidParams));
 }
 
-TEST(Edits, NoClientMakesTextsOrDocumentsWithoutBound) {
+TEST(Edits, TheSizeOfTextsAndTheNumberOfDocumentsAreBounded) {
   TestClient client;
   client.open("");
   const std::string half(size_t{4} << 20, 'a');
@@ -202,7 +202,7 @@ TEST(Edits, NoClientMakesTextsOrDocumentsWithoutBound) {
   EXPECT_EQ(refused, 45);
 }
 
-TEST(Edits, AFileThatExpandsWithoutEndIsAHintAndSoon) {
+TEST(Edits, AModelBeyondTheLimitOfNodesGivesOneInformation) {
   TestClient client;
   client.open(
       "xgraph 1\n\nmodel m {\n  input x: f32[N, 8]\n\n  y = x -> repeat 4_000_000 as i { linear(8) }\n  output y\n}\n");

@@ -176,7 +176,7 @@ void ask_something(Editor& editor) {
   }
 }
 
-TEST(RandomEdits, KeepTextAnswersAndMemory) {
+TEST(RandomEdits, TextsStayEqualRangesValidAndMemoryBounded) {
   const char* wanted = std::getenv("XRUN_LSP_EDITS");
   const int edits = wanted == nullptr ? 2000 : std::atoi(wanted);
   const char* const given = std::getenv("XRUN_LSP_SEED");

@@ -85,7 +85,7 @@ TEST(SignatureHelp, ShowsTheInnermostCall) {
   EXPECT_THAT(shown_in_model("image -> conv(\n    64,\n    |"), StartsWith("conv k: "));
 }
 
-TEST(SignatureHelp, KnowsBlocksReadersStagesCurvesAndWordsOfSettings) {
+TEST(SignatureHelp, ShowsBlocksReadersStagesCurvesAndWordsOfSettings) {
   EXPECT_EQ(shown_in_model("image -> unit(|"), "unit width: int");
   EXPECT_EQ(shown_in_model("image -> unit(8, stride=|"), "unit stride: int = 1");
   EXPECT_EQ(shown_in_model("image -> leaky_relu(|"), "leaky_relu slope = 0.01");
@@ -107,14 +107,14 @@ TEST(SignatureHelp, HasTheWholeSignatureAndItsText) {
   EXPECT_EQ(help["activeParameter"], 1);
 }
 
-TEST(SignatureHelp, IsEmptyWhereNothingHasTheName) {
+TEST(SignatureHelp, IsEmptyOutsideOfKnownCalls) {
   EXPECT_EQ(shown_in_model("image -> konv(|"), "");
   EXPECT_EQ(shown(kBefore + "image" + kAfter + "|"), "");
   EXPECT_EQ(shown("|"), "");
   EXPECT_EQ(shown(")))((( ,,, |"), "");
 }
 
-TEST(Hover, ShowsAFunctionOfNumbersWhole) {
+TEST(Hover, ShowsTheWholeFunctionOfNumbers) {
   TestClient client;
   const std::string text = R"(xgraph 1
 

@@ -14,7 +14,7 @@ struct Built {
   Graph graph;
   NodeId node;
   std::vector<ValueId> output_grads;
-  std::vector<ValueId> grads;  // per input of the node; invalid if the input has no gradient
+  std::vector<ValueId> grads;  // gradient of each input of the node; invalid if the input has no gradient
   std::map<ValueId, Values> values;
 };
 

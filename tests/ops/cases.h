@@ -11,12 +11,12 @@ namespace xrun::ops {
 
 struct Case {
   std::string op;
-  std::vector<std::vector<int64_t>> inputs;  // dims after the batch
+  std::vector<std::vector<int64_t>> inputs;  // dims of each input after the batch
   Attrs attrs;
   double low = -1;  // inputs are drawn from low .. high
   double high = 1;
   int64_t rows = 4;
-  bool smooth = true;   // false: bf16 is compared loosely, since rounding may cross a kink
+  bool smooth = true;   // false: a wide tolerance for bf16, since rounding may cross a kink
   int64_t classes = 0;  // above 0: the last input holds whole numbers below it: index(classes)[N, ...]
   bool zeros = false;   // every other element of the first input is 0
   std::vector<std::vector<int64_t>> params = {};  // dims of parameters that follow the inputs as operands

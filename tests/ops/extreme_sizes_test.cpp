@@ -122,7 +122,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TEST(ExtremeSizes, InputsAreRefusedOrComputed) {
+TEST(ExtremeSizes, InputsAreRejectedOrComputed) {
   for (const Case& c : cases()) {
     for (const int64_t size : kSizes) {
       size_t most = 0;
@@ -166,7 +166,7 @@ std::vector<Case> with_argument(const Case& c, int64_t size) {
   return grown;
 }
 
-TEST(ExtremeSizes, ArgumentsAreRefusedOrComputed) {
+TEST(ExtremeSizes, ArgumentsAreRejectedOrComputed) {
   for (const Case& c : cases()) {
     for (const int64_t size : kSizes) {
       for (const int64_t signed_size : {size, -size}) {

@@ -1,5 +1,5 @@
-// Runs the nodes of a small graph on one row block. Values go in and out as f64 in logical order, so tests need not
-// know the kernels' layouts.
+// Runs the nodes of a small graph on one row block. Values go in and out as f64 in logical order, so tests do not
+// depend on the layouts of kernels.
 #pragma once
 
 #include <algorithm>
@@ -113,7 +113,7 @@ struct RunOptions {
   KernelOptions kernel;
   Bytes offset = 0;  // distance of every buffer from a multiple of 4096; shows whether bits depend on addresses
   int64_t first_row = 0;
-  int64_t parts = 1;  // number of parts of each call, if its kernel can be divided into that many
+  int64_t parts = 1;  // number of parts into which each call is divided, if its kernel allows it
   // The layout of tensors for which neither an operator nor a pass has chosen one.
   Layout layout = Layout::kChannelsLast;
 };

@@ -78,7 +78,7 @@ TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {
 
 // oneDNN chooses among many implementations by shape. Each must agree with the formula and stay within its memory
 // (Memory).
-TEST(Conv, RandomShapesKeepToTheirMemory) {
+TEST(Conv, RandomShapesStayWithinTheirMemory) {
   constexpr uint64_t kSeed = 20261125;
   const RandomStream stream(kSeed, 1);
   uint64_t draws = 0;
@@ -186,7 +186,7 @@ TEST(Pool, AgreesWithTheFormula) {
   }
 }
 
-TEST(MaxPool, CarriesNan) {
+TEST(MaxPool, PropagatesNan) {
   KernelOptions options = rows(1);
   Called c("max_pool", {{1, 2, 2}}, {{"k", int64_t{2}}, {"stride", int64_t{2}}, {"pad", int64_t{0}}}, options);
   for (size_t at = 0; at < 4; ++at) {
@@ -220,7 +220,7 @@ TEST(BatchNorm, UsesRunningStatisticsOutsideTraining) {
   }
 }
 
-TEST(BatchNorm, FoldsAllBlocksOfAStepInOneUpdate) {
+TEST(BatchNorm, RunningStatisticsAreUpdatedOnceWithAllBlocks) {
   Graph graph;
   TensorType x;
   x.dims = {kBatch, 2};
@@ -283,7 +283,7 @@ TEST(Dropout, KeepsTheRightShareAndScalesIt) {
                           [](double v) { return v == 0 || std::abs(v - 1 / 0.7) < 1e-6; }));
 }
 
-TEST(Dropout, DropsAllWhereNearlyAllIsToGo) {
+TEST(Dropout, DropsEverythingIfTheProbabilityIsNearlyOne) {
   const Called c("dropout", {{500}}, {{"p", 1 - 1e-11}}, rows(8), 1, 1);
   EXPECT_TRUE(std::all_of(c.output(0).begin(), c.output(0).end(), [](double v) { return v == 0; }));
 }
@@ -300,7 +300,7 @@ TEST(Dropout, IsTheIdentityOutsideTraining) {
   EXPECT_EQ(c.output(0), c.input(0));
 }
 
-TEST(Relu, CarriesNan) {
+TEST(Relu, PropagatesNan) {
   KernelOptions options = rows(1);
   Called c("relu", {{3}}, {}, options);
   c.values[c.graph.node(c.node).inputs[0]] = {NAN, -1, 2};
@@ -310,7 +310,7 @@ TEST(Relu, CarriesNan) {
   EXPECT_EQ(c.output(0)[2], 2);
 }
 
-TEST(Embed, PicksRowsAndSumsTheirGradientsAndRefusesNumbersWithoutARow) {
+TEST(Embed, PicksRowsAndSumsTheirGradientsAndRejectsNumbersWithoutARow) {
   Graph graph;
   TensorType x;
   x.dtype = DType::kI32;
@@ -369,7 +369,7 @@ TEST(LaneMath, ElementaryFunctionsAgreeWithTheLibrary) {
   }
 }
 
-TEST(LaneMath, ExpHasItsLimits) {
+TEST(LaneMath, ExpHandlesUnderflowOverflowAndNan) {
   KernelOptions options = rows(1);
   Called c("exp", {{5}}, {}, options);
   c.values[c.graph.node(c.node).inputs[0]] = {-200, 0, 89, NAN, -INFINITY};

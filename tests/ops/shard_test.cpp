@@ -194,7 +194,7 @@ TEST(ShardRules, EveryLetterIsCutInSomeCase) {
   }
 }
 
-TEST(ShardRules, AreThoseOfTheCall) {
+TEST(ShardRules, DependOnTheShapesAndArgumentsOfTheCall) {
   const auto rule = [](const std::string& op, const std::vector<std::vector<int64_t>>& inputs, const Attrs& attrs) {
     const auto b = build({.op = op, .inputs = inputs, .attrs = attrs}, DType::kF32, false);
     EXPECT_TRUE(b.ok()) << op;

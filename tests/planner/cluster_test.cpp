@@ -73,7 +73,7 @@ TEST(Cluster, NodesHaveContiguousDevicesAndAReserveEach) {
   EXPECT_EQ(make_machine(cluster_of(3, 0, kWide, 0), {}, 4, 2 * kGiB).memory, 6 * kGiB);
 }
 
-TEST(Cluster, RanksThatALauncherStartedSayWhichNodesThereAre) {
+TEST(Cluster, NodesFollowFromTheRanksOfALauncher) {
   const NetworkSpec measured{.name = "measured", .rate = kThin, .latency = 1e-4};
   // Five ranks on two hosts, in an order in which the ranks of a host are not contiguous. Cores and memory are the sums
   // over both hosts.
@@ -89,7 +89,7 @@ TEST(Cluster, RanksThatALauncherStartedSayWhichNodesThereAre) {
   EXPECT_EQ(make_machine(cluster_of(1, 0, kWide), request, 8, 10 * kGiB).network.rate, kWide) << "the text is obeyed";
 }
 
-TEST(Links, CountWhatEachNodeSendsAndReceives) {
+TEST(Links, CountBytesSentAndReceivedByEachNode) {
   const Machine machine = machine_of(2, 2, kThin);
   const std::vector all{0, 1, 2, 3};
   LinkLoad shared(machine);
@@ -113,7 +113,7 @@ TEST(Links, CountWhatEachNodeSendsAndReceives) {
 }
 
 // Sending 25 MB between nodes takes a second on the link, and a second such send takes one more.
-TEST(Links, ExchangesTakeTurnsOnALink) {
+TEST(Links, ExchangesOnOneLinkRunOneAfterAnother) {
   const Machine machine = machine_of(3, 1, kThin);
   Program program;
   program.devices = 3;
@@ -147,7 +147,7 @@ TEST(Links, ExchangesTakeTurnsOnALink) {
   EXPECT_DOUBLE_EQ(simulate(program)->makespan, 1) << "without a network nothing is shared";
 }
 
-TEST(Cluster, AThinNetworkIsLeftAloneAndAWideOneIsUsed) {
+TEST(Cluster, ASlowNetworkIsNotUsedAndAFastOneIs) {
   const Module module = head_model();
   const auto thin = plan_on(machine_of(4, 2, kThin), module);
   ASSERT_TRUE(thin.ok()) << thin.error().message;
@@ -204,7 +204,7 @@ TEST(Cluster, APipelineAcrossNodesIsFound) {
   EXPECT_GT(found->training.stages.size(), 4U);
 }
 
-TEST(Cluster, TheMemoryOfANodeIsNamedWhereItIsTheLimit) {
+TEST(Cluster, TheMemoryOfANodeIsReportedIfItIsTheLimit) {
   Module module = testing::make_module({.layers = 12, .input = 512, .width = 512, .batch = 64, .norm_rows = 32});
   module.schedule.stages = Hint<int64_t>{1, {}};
   module.schedule.replicas = Hint<int64_t>{1, {}};
@@ -226,7 +226,7 @@ TEST(Cluster, TheMemoryOfANodeIsNamedWhereItIsTheLimit) {
 }
 
 // Every list that is indexed by device must have one element per device.
-TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRefused) {
+TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRejected) {
   const auto plan = plan_on(machine_of(2, 2, kWide), head_model());
   ASSERT_TRUE(plan.ok());
   ASSERT_TRUE(load_plan_bytes(plan_bytes(*plan)).ok());
@@ -246,7 +246,7 @@ TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRefused) {
   EXPECT_EQ(refused([](Machine& m) { m.network.latency = -1; }), "XG0621");
 }
 
-TEST(Cluster, OneShardANodeLiesOnItsFirstDevice) {
+TEST(Cluster, AShardPerNodeIsOnTheFirstDeviceOfEachNode) {
   Module module = head_model();
   module.schedule.shards.push_back({.head = "id", .by_node = true, .granularity = "auto"});
   const auto plan = plan_on(machine_of(3, 2, kWide), module);
@@ -260,7 +260,7 @@ TEST(Cluster, OneShardANodeLiesOnItsFirstDevice) {
 
 // Dense gradients are reduced and gathered in slices, so (R - 1) / R of them cross a link twice. Compressed pairs are
 // counted at the density of most steps, although their blocks have space for the pairs of the warm-up.
-TEST(Cluster, CompressedGradientsSpareTheNetwork) {
+TEST(Cluster, CompressedGradientsReduceNetworkTraffic) {
   Module module = testing::make_module({.layers = 4, .input = 1024, .width = 1024, .batch = 64, .norm_rows = 8});
   module.schedule.replicas = Hint<int64_t>{4, {}};
   const auto dense = plan_on(machine_of(4, 1, kThin), module);

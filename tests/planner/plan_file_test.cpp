@@ -80,7 +80,7 @@ std::vector<std::byte> sign(std::vector<std::byte> bytes) {
   return bytes;
 }
 
-TEST(PlanFile, KeepsEverything) {
+TEST(PlanFile, SavingAndLoadingKeepsEverything) {
   const Made made = make_plan_to_store();
   const auto loaded = load_plan_bytes(plan_bytes(made.plan));
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -163,7 +163,7 @@ TEST(PlanFile, AFileWithoutTheValuesOfReasonsKeepsItsTexts) {
   EXPECT_TRUE(diff_plans(*loaded, made.plan).empty());
 }
 
-TEST(PlanFile, IllegalValuesOfReasonsAreRefused) {
+TEST(PlanFile, IllegalValuesOfReasonsAreRejected) {
   const PlanTexts no_texts{[](const Reason&) { return std::string(); }, [](const Reason&) { return std::string(); },
                            [](const Alternative&) { return std::string(); },
                            [](const Alternative&) { return std::string(); }};
@@ -202,7 +202,7 @@ TEST(PlanFile, APlanOfAnEarlierVersionLoads) {
   EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
 }
 
-TEST(PlanFile, EveryTruncationIsRefused) {
+TEST(PlanFile, EveryTruncationIsRejected) {
   const std::vector<std::byte> bytes = plan_bytes(make_plan_to_store().plan);
   for (size_t size = 0; size < bytes.size(); size += size < 200 ? 1 : 97) {
     const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
@@ -210,7 +210,7 @@ TEST(PlanFile, EveryTruncationIsRefused) {
   }
 }
 
-TEST(PlanFile, EveryFlippedBitIsRefused) {
+TEST(PlanFile, EveryFlippedBitIsRejected) {
   std::vector<std::byte> bytes = plan_bytes(make_plan_to_store().plan);
   for (size_t at = 0; at < bytes.size(); at += 41) {
     bytes[at] ^= std::byte{0x10};
@@ -220,7 +220,7 @@ TEST(PlanFile, EveryFlippedBitIsRefused) {
   EXPECT_EQ(code_of(bytes), "");
 }
 
-TEST(PlanFile, SignedGarbageIsRefusedOrSound) {
+TEST(PlanFile, DamagedPlansWithAValidDigestAreRejectedOrSound) {
   const Made made = make_plan_to_store();
   const std::vector<std::byte> good = encode_plan(made.plan, kPlanSchema, kTexts);
   std::mt19937_64 random(20260101);
@@ -241,7 +241,7 @@ TEST(PlanFile, SignedGarbageIsRefusedOrSound) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(PlanFile, OtherSchemasAreNamed) {
+TEST(PlanFile, OtherSchemasAreReported) {
   const Plan plan = make_plan_to_store().plan;
   const auto newer = load_plan_bytes(sign(encode_plan(plan, kPlanSchema + 1, kTexts)), "big.xplan");
   ASSERT_FALSE(newer.ok());
@@ -253,7 +253,7 @@ TEST(PlanFile, OtherSchemasAreNamed) {
 }
 
 // This file was written by the last version with the first schema, whose tables have another layout.
-TEST(PlanFile, APlanOfTheFirstSchemaIsRefusedInWords) {
+TEST(PlanFile, APlanOfTheFirstSchemaIsRejectedWithAMessage) {
   const std::string text = test::read_source_file("tests/golden/plans/schema_1");
   std::vector<std::byte> bytes(text.size());
   std::memcpy(bytes.data(), text.data(), text.size());
@@ -302,7 +302,7 @@ TEST(PlanFile, IsWrittenAsAWholeOrNotAtAll) {
   EXPECT_EQ(missing.error().kind, ErrorKind::kContent);
 }
 
-TEST(PlanFile, AStalePlanIsRefusedWithTheCause) {
+TEST(PlanFile, AStalePlanIsRejectedWithTheCause) {
   const Made made = make_plan_to_store();
   const auto why = [&](const Module& module, const KernelFacts& facts, const Machine& machine) {
     const Status fresh = check_fresh(made.plan, module, facts, machine, &made.inference);
@@ -333,7 +333,7 @@ TEST(PlanFile, AStalePlanIsRefusedWithTheCause) {
   EXPECT_NE(why(made.training, made.facts, other).find("1000 B to give"), std::string::npos);
 }
 
-TEST(PlanFile, AForgedPlanDoesNotFitTheGraph) {
+TEST(PlanFile, APlanWithUnknownValuesIsRejectedForTheGraph) {
   Made made = make_plan_to_store();
   made.plan.training.stages[0].saved.push_back(ValueId(100'000));
   ASSERT_EQ(code_of(plan_bytes(made.plan)), "") << "the file alone cannot know";

@@ -34,7 +34,7 @@ Result<Plan> plan(const Module& module, const Machine& machine, const PlannerOpt
   return make_plan(training, inference, make_facts(training), make_facts(inference), machine, options);
 }
 
-// Returns a model that is so large that a pass takes longer than starting it.
+// Returns a model that is so large that a pass takes longer than the overhead of starting it.
 ModelOptions wide() { return {.layers = 4, .input = 256, .width = 512, .batch = 128, .norm_rows = 16}; }
 
 TEST(Planner, OneDeviceGetsOneStage) {
@@ -48,7 +48,7 @@ TEST(Planner, OneDeviceGetsOneStage) {
   EXPECT_FALSE(made->why.empty());
 }
 
-TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
+TEST(Planner, TwoEqualDevicesGetTwoReplicasAndNoPipeline) {
   ModelOptions options = wide();
   options.batch = 4096;
   options.norm_rows = 64;
@@ -61,7 +61,7 @@ TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
 }
 
 // For a program that was made, `why` and `also` give the same values.
-TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
+TEST(Planner, ReasonsAgreeWithTheListedAlternatives) {
   ModelOptions options = wide();
   options.batch = 4096;
   options.norm_rows = 64;
@@ -81,7 +81,7 @@ TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
   EXPECT_EQ(stages.rival->idle, also->idle);
 }
 
-TEST(Planner, ModelsThatWouldTakeTooLongAreRefused) {
+TEST(Planner, ModelsThatTakeTooLongToPlanAreRejected) {
   ModelOptions options{.layers = 11'000, .input = 4, .width = 4, .batch = 16, .norm_rows = 8};
   const auto made = plan(make_module(options), machine_of(2));
   ASSERT_FALSE(made.ok());
@@ -89,7 +89,7 @@ TEST(Planner, ModelsThatWouldTakeTooLongAreRefused) {
   EXPECT_NE(made.error().message.find("at most 12 288"), std::string::npos) << made.error().message;
 }
 
-TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
+TEST(Planner, ForATooLargeBatchASmallerOneIsProposed) {
   ModelOptions options = wide();
   options.batch = 16 * 3001;
   const auto made = plan(make_module(options), machine_of(2, 16 * kMiB));
@@ -101,7 +101,7 @@ TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
 
 // Half of the batch may have no legal settings. Then it is not proposed as a fix, and its error is not reported.
 TEST(Planner, RefusalsOfAccumulatedBatchesProposeNoIllegalBatch) {
-  // In the first case the weights alone are too large, and in the second case one row block is.
+  // In the first case, the weights alone are too large; in the second case, one row block is too large.
   for (const auto& [width, norm_rows] : {std::pair<int64_t, int64_t>{512, 64}, {64, 512}}) {
     Module module = make_module({.layers = 6, .input = 64, .width = width, .batch = 16'384, .norm_rows = norm_rows});
     module.train.grad_accumulation = 4;
@@ -113,7 +113,7 @@ TEST(Planner, RefusalsOfAccumulatedBatchesProposeNoIllegalBatch) {
   }
 }
 
-TEST(Planner, NothingIsSaidNotToFitWhereMemoryHasNoLimit) {
+TEST(Planner, NothingIsReportedAsTooLargeWithoutAMemoryLimit) {
   for (const int devices : {2, 3, 4}) {
     for (const int64_t batch : {256, 1024, 4096}) {
       for (const int64_t width : {64, 256, 512}) {
@@ -196,7 +196,7 @@ TEST(Planner, StagesHintIsObeyed) {
 
 // Every forward node of the chain is in exactly one stage, in printed order, and its backward nodes are in the same
 // stage.
-TEST(Planner, StagesShareOutAllNodesOnce) {
+TEST(Planner, EveryNodeIsInExactlyOneStage) {
   ModelOptions options = wide();
   options.skips = true;
   options.head = true;
@@ -235,7 +235,7 @@ struct BadHint {
   const char* help;
 };
 
-TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAFix) {
+TEST(Planner, AHintThatCannotBeSatisfiedIsRejectedWithItsPlaceAndAFix) {
   const Span place{0, 11, 13};
   for (const BadHint& bad :
        {BadHint{"XG0602",
@@ -341,7 +341,7 @@ TEST(Planner, MicroBatchMessageNamesBothNumbers) {
   EXPECT_EQ(made.error().message, "micro-batches of 8 rows cannot hold row blocks of 16");
 }
 
-TEST(Planner, PinsMoveTheCut) {
+TEST(Planner, PinsMoveLayersToTheirStage) {
   Module module = make_module(wide());
   module.schedule.stages = Hint<int64_t>{2, {}};
   module.schedule.pins.push_back({"layer3", 0, {}});
@@ -361,7 +361,7 @@ Bytes total(const Program& program) {
   return sum;
 }
 
-TEST(Planner, RecomputesWhatItMustToFit) {
+TEST(Planner, RecomputesValuesIfMemoryIsTooSmall) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
   Module module = make_module(options);
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
@@ -460,7 +460,7 @@ TEST(Planner, DeterministicPlansHaveFourPartials) {
 }
 
 // Any model on any machine under any hints gives a verified plan (make_plan verifies it) or an error with a reason.
-TEST(Planner, EveryRandomCaseIsPlannedOrRefusedInWords) {
+TEST(Planner, EveryRandomCaseIsPlannedOrRejectedWithAReason) {
   int planned = 0;
   int refused = 0;
   for (uint64_t seed = 1; seed <= 120; ++seed) {
@@ -520,7 +520,7 @@ TEST(Planner, EveryRandomCaseIsPlannedOrRefusedInWords) {
   EXPECT_GT(refused, 10);
 }
 
-TEST(Planner, HeadRightOnTheInputHasAStageWithoutLayers) {
+TEST(Planner, AHeadDirectlyOnTheInputHasAStageWithoutLayers) {
   Module module;
   module.model = "linear";
   Graph& graph = module.graph;

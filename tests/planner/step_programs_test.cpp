@@ -39,7 +39,7 @@ struct Growing {
   Machine machine;
 };
 
-TEST(StepPrograms, EveryLegalSettingHasThemAll) {
+TEST(StepPrograms, EveryLegalSettingHasProgramsForAllBatchSizes) {
   for (const int replicas : {1, 2}) {
     for (const PipelineKind pipeline : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
       for (const int64_t micro_batches : {4, 8, 16}) {
@@ -69,7 +69,7 @@ TEST(StepPrograms, EveryLegalSettingHasThemAll) {
   }
 }
 
-TEST(StepPrograms, MoreReplicasThanTheFirstStepsHaveRowBlocksAreRefused) {
+TEST(StepPrograms, MoreReplicasThanRowBlocksOfTheFirstStepsAreRejected) {
   Growing growing(4, 4);
   growing.module.train.resize(4 * 48);  // three row blocks in the first steps, twelve in the last steps
   growing.module.schedule.replicas = Hint<int64_t>{4, {}};
@@ -79,7 +79,7 @@ TEST(StepPrograms, MoreReplicasThanTheFirstStepsHaveRowBlocksAreRefused) {
   EXPECT_THAT(made.error().message, HasSubstr("3 row blocks of the first steps"));
 }
 
-TEST(StepPrograms, APlanFileHasThemAgain) {
+TEST(StepPrograms, LoadingAPlanFileRestoresThePrograms) {
   const Growing growing;
   const Module training = prepare_training(growing.module);
   const Plan plan = growing.plan().value();
@@ -101,7 +101,7 @@ TEST(StepPrograms, APlanFileHasThemAgain) {
   EXPECT_EQ(complete_plan(other, training, make_facts(training)).error().code, "XG0625");
 }
 
-TEST(StepPrograms, ReportsHaveBothEnds) {
+TEST(StepPrograms, ReportsShowTheFirstAndTheLastBatchSize) {
   const Growing growing;
   const Module training = prepare_training(growing.module);
   Plan plan = growing.plan().value();

@@ -199,11 +199,11 @@ struct ModelOptions {
   int64_t classes = 10;
   bool head = false;  // a sharded classifier; false: a dense one
   bool head_bias = false;
-  bool head_cosine = false;  // class weights have a prepared form
+  bool head_cosine = false;  // a head of cosines, whose class weights have a prepared form
   bool norm = true;          // bn in each layer
   bool skips = false;
   int tied = 0;         // layers i and i + tied share one weight; 0: no sharing
-  bool random = false;  // noise after the last layer
+  bool random = false;  // a `noise` operator after the last layer
   PrecisionMode precision = PrecisionMode::kF32;
   int64_t batch = 64;
   int64_t norm_rows = 8;

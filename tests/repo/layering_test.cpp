@@ -27,7 +27,7 @@ const Folders kOps = kGraph + Folders{"ops", "ops/simd", "ops/jit", "ops/loops",
 // Folders that every part of `runtime` may include: kernels, programs, and the interfaces of devices and communicators.
 const Folders kRuntime = kOps + Folders{"ops/head", "ops/knn",         "ops/optimizer",  "ops/reduce",
                                         "ops/norm", "planner/program", "runtime/device", "runtime/comm"};
-// Checkpoints and data know training only by its interfaces for states, events, sources and stores.
+// Checkpoints and data depend on training only through its interfaces for states, events, sources and stores.
 const Folders kTraining = kRuntime + Folders{"runtime/executor", "runtime/train/events", "runtime/train/state",
                                              "runtime/train/session", "runtime/train/clock"};
 const Folders kText{"lang/text", "lang/syntax"};
@@ -252,9 +252,9 @@ TEST(Layering, FoldersHaveAtMostFortyFiles) {
   }
 }
 
-// The numbers of a run are in device memory. Sessions copy ranges of it, and the executor finds values that are not
+// The tensors of a run are in device memory. Sessions copy ranges of it, and the executor finds values that are not
 // finite.
-TEST(Layering, ExecutorAndTrainingLookAtNoMemoryByThemselves) {
+TEST(Layering, ExecutorAndTrainingDoNotAccessDeviceMemoryDirectly) {
   const std::regex raw(R"(\b(memcpy|memset|memmove|isfinite|isnan)\b)");
   for (const char* folder : {"runtime/executor", "runtime/train"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(XRUN_SOURCE_DIR) / folder)) {
@@ -266,7 +266,7 @@ TEST(Layering, ExecutorAndTrainingLookAtNoMemoryByThemselves) {
   }
 }
 
-TEST(Layering, IncludesOfOursStartAtTheRoot) {
+TEST(Layering, IncludedPathsStartAtTheRoot) {
   const std::set<std::string> generated{"plan_generated.h"};
   for (const Include& include : project_includes()) {
     const bool at_root = fs::exists(fs::path(XRUN_SOURCE_DIR) / include.included);

@@ -88,8 +88,8 @@ TEST(MirroredTests, NamedTestsExist) {
   }
 }
 
-// Two sources of a folder may have one name, as the CSV files of runtime/formats and runtime/data/readers. Then the
-// test belongs to either.
+// Two sources may have the same file name, such as the CSV files of runtime/formats and runtime/data/readers. Then the
+// test may be in the folder of either source.
 TEST(MirroredTests, TestsWithTheNameOfASourceAreInItsFolder) {
   for (const std::string& folder : kFolders) {
     std::map<std::string, std::vector<std::string>> places;  // places of the tests; key: file name

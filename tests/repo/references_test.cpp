@@ -160,7 +160,7 @@ TEST(References, NoFileCitesADocumentThatItsReaderDoesNotHave) {
   }
 }
 
-// Counts the files whose path is `name` or ends in it. `cli.cpp`, for example, names runtime/cli/cli.cpp.
+// Counts the files whose path is `name` or ends in it. `cli.cpp`, for example, matches runtime/cli/cli.cpp.
 int files_ending_in(const std::string& name) {
   const auto ends = [&](const std::string& path) { return path == name || path.ends_with("/" + name); };
   return files_of_the_tree().contains(name)

@@ -10,19 +10,19 @@
 namespace xrun::testing {
 
 struct CommandOptions {
-  std::string binary;                                            // empty: the binary of this build
+  std::string binary;                                            // the program; empty: the xrun of this build
   std::string directory;                                         // working directory; empty: a fresh temporary one
-  std::vector<std::pair<std::string, std::string>> environment;  // added to a plain one (no XRUN_*, LANG=C.UTF-8)
+  std::vector<std::pair<std::string, std::string>> environment;  // added to LANG=C.UTF-8; no XRUN_* is inherited
   int64_t file_size_limit = -1;                                  // RLIMIT_FSIZE in bytes
   int uid = -1;                                                  // run as this user (needs root)
   double timeout_s = 120;
   double kill_after_s = -1;  // sends SIGKILL after this time
-  int signal = 0;            // sent when the output contains `signal_on`
+  int signal = 0;            // signal to send when the output contains `signal_on`
   std::string signal_on;
 };
 
 struct CommandResult {
-  int exit = -1;  // 128 + signal when killed
+  int exit = -1;  // exit code; 128 + the signal if the command was killed
   std::string out;
   std::string err;
   bool timed_out = false;

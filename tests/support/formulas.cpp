@@ -95,7 +95,7 @@ const std::map<std::string_view, double (*)(double)>& functions() {
       {"acos", std::acos},
       {"cast", [](double x) { return x; }},
       {"stop_gradient", [](double x) { return x; }},
-      {"flatten", [](double x) { return x; }},  // logical order stays
+      {"flatten", [](double x) { return x; }},  // the logical order stays the same
       {"reshape", [](double x) { return x; }},
       {"reorder", [](double x) { return x; }},
   };

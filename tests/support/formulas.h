@@ -30,7 +30,7 @@ struct Tensor {
 struct FormulaCall {
   std::string_view op;
   const Attrs& attrs;
-  std::vector<Tensor> in;    // parameters included
+  std::vector<Tensor> in;    // operands, including parameters
   std::vector<int64_t> out;  // dims of the first output
   std::string_view path;     // key of random draws, like the next two members
   uint64_t seed = 0;

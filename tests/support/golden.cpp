@@ -37,7 +37,7 @@ std::vector<std::string_view> split_lines(std::string_view text) {
 std::string diff_lines(std::string_view expected, std::string_view actual) {
   const std::vector<std::string_view> a = split_lines(expected);
   const std::vector<std::string_view> b = split_lines(actual);
-  // Equal ends are cut off; the middle of a golden is short enough to be shown as it is.
+  // Equal lines at the beginning and at the end are left out; the lines between are few enough to be shown in full.
   size_t head = 0;
   while (head < a.size() && head < b.size() && a[head] == b[head]) {
     ++head;

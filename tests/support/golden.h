@@ -9,21 +9,21 @@
 
 namespace xrun::test {
 
-// Whether `actual` is the content of tests/golden/<name>, "parse/face.ast"; a failure shows the lines that differ.
-// With XRUN_UPDATE_GOLDENS=1 in the environment the file is written instead.
+// Returns whether `actual` is the content of the file tests/golden/<name>; a failure shows the lines that differ. With
+// XRUN_UPDATE_GOLDENS=1 in the environment, the file is written instead.
 //   EXPECT_TRUE(matches_golden(print(ast), "parse/face.ast"));
 ::testing::AssertionResult matches_golden(std::string_view actual, const std::string& name);
 
-// Names below tests/golden/<folder> that end in `ending`, sorted: golden_cases("parse", ".xgraph") gives
-// "parse/face.xgraph", ... A folder without such a file fails the running test, since a loop over nothing proves
+// Returns the sorted names below tests/golden/<folder> that end in `ending`: golden_cases("parse", ".xgraph") gives
+// "parse/face.xgraph", ... If there is no such file, the running test fails, since a loop over no files would test
 // nothing.
 std::vector<std::string> golden_cases(const std::string& folder, const std::string& ending);
 
-// The content of a file below the source tree ("tests/golden/parse/face.xgraph", "models/glyphs.xgraph"); a file that
-// cannot be read fails the running test.
+// Returns the content of a file of the source tree ("tests/golden/parse/face.xgraph", "models/glyphs.xgraph"). If the
+// file cannot be read, the running test fails.
 std::string read_source_file(const std::string& path);
 
-// A line-by-line difference with three lines of context: "-" expected, "+" actual. Empty for equal texts.
+// Returns the difference by lines, with three lines of context: "-" expected, "+" actual. Empty for equal texts.
 std::string diff_lines(std::string_view expected, std::string_view actual);
 
 }  // namespace xrun::test

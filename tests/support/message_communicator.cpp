@@ -14,10 +14,10 @@ namespace {
 struct Header {
   enum Kind : int32_t { kBlock, kText, kBroadcast };
   int32_t kind = kBlock;
-  int32_t group = 0;  // for broadcasts, the channel
-  int32_t from = 0;   // device; for a text or a broadcast: rank
+  int32_t group = 0;  // group of the exchange; for broadcasts, the channel
+  int32_t from = 0;   // sending device; for texts and broadcasts, the sending rank
   int32_t to = 0;
-  int64_t round = 0;  // number of the gather call; used by texts only
+  int64_t round = 0;  // for texts, the number of the gather call
 };
 
 Message message_of(const Header& header, std::span<const std::byte> body) {

@@ -90,8 +90,8 @@ class MessageCommunicator final : public Communicator {
   const int rank_;
   std::function<int(int)> rank_of_;
   std::vector<std::shared_ptr<Channel>> channels_;
-  std::vector<Member> members_;                  // used by the worker's thread
-  std::map<std::pair<int, int>, size_t> index_;  // (group, device)
+  std::vector<Member> members_;                  // used only by the thread of the worker
+  std::map<std::pair<int, int>, size_t> index_;  // index in `members_`; key: group and device
   std::vector<std::thread> readers_;
   std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;

@@ -1,16 +1,16 @@
 // Shard rules: how the dimensions of an operator's operands split and combine, as data. In "ni,oi,+o->no"
-//   a letter  is a dimension that can be cut, together with all others of that letter. Each part of the call gets its
-//             part of the operands that have the letter, and the whole of the others. An output that has it is the
-//             parts' outputs one after the other; one that has not is their sum.
+//   a letter  is a dimension that can be cut, together with all dimensions of the same letter. Each part of the call
+//             gets its part of the operands with this letter, and all of the other operands. Outputs with the letter
+//             are concatenated over the parts, and outputs without it are added.
 //   _         is a dimension that stays whole
 //   .         all remaining dimensions, whole: "_c.,c->_c."
-//   *         all remaining dimensions, the k-th of one operand with the k-th of the others: "n*,n*->n*"
-//   +         before an input: a term of the sum. Along a letter that is summed and that it has not, one part gets it
-//   and
-//             the others zeros.
+//   *         all remaining dimensions; the k-th ones of all operands have the same letter: "n*,n*->n*"
+//   +         before an input: this input is a term of a sum. If the call is cut along a letter that is summed over
+//             and that the input lacks, one part of the call gets the input, and the other parts get zeros in its
+//             place.
 //   ; k=g     attribute k counts the letter g and is cut with it: "ng__,g___->ng__; groups=g"
 // If dimensions of one letter differ in size (groups and their channels; flattened dimensions, "nc__->nc"), they are
-// cut at the same fraction, one of their greatest common divisor.
+// cut at the same fraction: a multiple of one by the greatest common divisor of their sizes.
 // Source of the idea: Shardy's op sharding rules (factors that pass through, reduce, or stay whole).
 #pragma once
 

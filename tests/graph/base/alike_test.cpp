@@ -10,7 +10,7 @@
 namespace xrun {
 namespace {
 
-TEST(Alikes, TheFormsOfUnicodeAreNamed) {
+TEST(LookAlikes, DifferentEncodingsOfACharacterAreNamedByCodePoints) {
   EXPECT_EQ(difference_of_alikes("cafe\u0301", "caf\u00E9"), "it has U+00E9 where this one has U+0065 U+0301");
   EXPECT_EQ(difference_of_alikes("caf\u00E9", "cafe\u0301"), "it has U+0065 U+0301 where this one has U+00E9");
   EXPECT_EQ(difference_of_alikes("Gr\u00F6\u00DFe", "Gro\u0308\u00DFe"),
@@ -23,20 +23,20 @@ TEST(Alikes, TheFormsOfUnicodeAreNamed) {
             "it has U+0435 U+0308 where this one has U+0451");
 }
 
-TEST(Alikes, LettersOfOtherAlphabetsAreNamed) {
+TEST(LookAlikes, LettersOfOtherAlphabetsAreNamed) {
   EXPECT_EQ(difference_of_alikes("c\u0430t", "cat"), "it has U+0061 where this one has U+0430");
   EXPECT_EQ(difference_of_alikes("d\u03BFg", "dog"), "it has U+006F where this one has U+03BF");
   EXPECT_EQ(difference_of_alikes("\uFF43at", "cat"), "it has U+0063 where this one has U+FF43");
   EXPECT_EQ(difference_of_alikes("red fox", "red\u00A0fox"), "it has U+00A0 where this one has U+0020");
 }
 
-TEST(Alikes, InvisibleCharactersAreNamed) {
+TEST(LookAlikes, InvisibleCharactersAreNamed) {
   EXPECT_EQ(difference_of_alikes("cat\u200B", "cat"), "this one has U+200B, which is invisible");
   EXPECT_EQ(difference_of_alikes("cat", "\uFEFFcat"), "it has U+FEFF, which is invisible");
   EXPECT_EQ(difference_of_alikes("ca\u00ADt", "cat"), "this one has U+00AD, which is invisible");
 }
 
-TEST(Alikes, OtherTextsAreNotAlike) {
+TEST(LookAlikes, OtherTextsAreNotAlike) {
   EXPECT_EQ(difference_of_alikes("cat", "cat"), "");
   EXPECT_EQ(difference_of_alikes("cat", "cut"), "");
   EXPECT_EQ(difference_of_alikes("caf\u00E9", "cafe"), "");
@@ -45,7 +45,7 @@ TEST(Alikes, OtherTextsAreNotAlike) {
   EXPECT_EQ(difference_of_alikes("\xE9t\xE9", "\u00E9t\u00E9"), "");  // ISO 8859-1, which well_formed() shows
 }
 
-TEST(Alikes, AreTheNearestNames) {
+TEST(LookAlikes, ANameThatLooksTheSameIsTheNearest) {
   const std::vector<std::string> names{"cat", "dog", "caf\u00E9"};
   EXPECT_EQ(
       nearest_names("cafe\u0301", names),

@@ -103,7 +103,7 @@ TEST(Permutation, ChangesWithItsStream) {
   EXPECT_LT(same, 20);
 }
 
-TEST(Units, PrintAsPeopleReadThem) {
+TEST(Units, ArePrintedInReadableForm) {
   EXPECT_EQ(format_bytes(512), "512 B");
   EXPECT_EQ(format_bytes(98251571), "93.7 MiB");
   EXPECT_EQ(format_bytes(9126805504), "8.5 GiB");
@@ -132,7 +132,7 @@ TEST(Durable, WritesWholeFilesAndReplacesThem) {
 }
 
 // Runs in a child process, because the limit on file sizes cannot be removed again.
-TEST(Durable, SaysWhyAFileCannotGrow) {
+TEST(Durable, ReportsWhyAFileCannotGrow) {
   const std::string path = testing::TempDir() + "/durable-limit-" + std::to_string(::getpid());
   const auto limited = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -144,7 +144,7 @@ TEST(Durable, SaysWhyAFileCannotGrow) {
   std::filesystem::remove(path);
 }
 
-TEST(TensorType, PrintsInTheLanguagesForm) {
+TEST(TensorType, IsPrintedAsInTheLanguage) {
   EXPECT_EQ(to_text(TensorType{DType::kF32, {kBatch, 3, 112, 112}}), "f32[N, 3, 112, 112]");
   EXPECT_EQ(to_text(TensorType{DType::kI32, {kBatch}, false, 10}), "index(10)[N]");
   EXPECT_EQ(to_text(TensorType{DType::kF32, {kBatch, 7}, true}), "sharded[N, 7]");
@@ -159,7 +159,7 @@ TEST(TensorType, CountsRowsAndRowBlocks) {
   EXPECT_EQ(statistics.elements(10, 4), 24);
 }
 
-TEST(Attrs, PrintInNameOrderAndReadBack) {
+TEST(Attrs, ArePrintedInNameOrderAndReadAsNumbers) {
   const Attrs attrs{{"stride", int64_t{2}}, {"k", int64_t{3}}, {"p", 0.1}, {"bias", true}, {"to", std::string("bf16")}};
   EXPECT_EQ(to_text(attrs), "bias=true, k=3, p=0.1, stride=2, to=\"bf16\"");
   EXPECT_EQ(attrs.integer("k"), 3);
@@ -221,7 +221,7 @@ help: a similar argument exists
 )");
 }
 
-TEST_F(Rendering, HangsTheTextsOfSeveralLabelsOfOneLine) {
+TEST_F(Rendering, ShowsSeveralLabelsBelowTheirLine) {
   sources.add("a.xgraph", "  return relu(y + skip)\n");
   const Diagnostic d{.code = "XG0301",
                      .message = "cannot add tensors of different shapes",
@@ -239,7 +239,7 @@ TEST_F(Rendering, HangsTheTextsOfSeveralLabelsOfOneLine) {
 )");
 }
 
-TEST_F(Rendering, LinesFarApartAreBlocksOfTheirOwn) {
+TEST_F(Rendering, LinesFarApartAreShownInSeparateBlocks) {
   sources.add("a.xgraph", "option classes: int = 2\n\n\n\n\n  source train = folder(\"p\")\n");
   const Diagnostic d{.code = "XG0402",
                      .message = "label 2 does not fit a head with 2 classes",
@@ -266,7 +266,7 @@ TEST_F(Rendering, AnEditAfterACarriageReturnIsShownAtTheEndOfTheLine) {
   EXPECT_NE(render(d, sources).find("1 ~ ab!\n"), std::string::npos) << render(d, sources);
 }
 
-TEST_F(Rendering, WaysToFixStandBelowOneTitle) {
+TEST_F(Rendering, FixesWithEqualTitlesShareOneHelp) {
   sources.add("a.xgraph", "  reserve = 3\n");
   const uint32_t end = find("3").end;
   const Diagnostic units{.code = "XG0107",
@@ -303,7 +303,7 @@ TEST_F(Rendering, CountsColumnsInCodePoints) {
   EXPECT_NE(render(d, sources).find("a.xgraph:1:12"), std::string::npos) << render(d, sources);
 }
 
-TEST_F(Rendering, NothingInATextSteersTheTerminal) {
+TEST_F(Rendering, ControlCharactersDoNotReachTheTerminal) {
   sources.add("a\x1B[2J.xgraph", "x = \"\x1B[31m\" + y\n");
   Diagnostic d{.code = "XG0201", .message = "unknown name `\x1B[1m`", .primary = {find("y\n"), "\x07"}};
   d.notes.push_back("first\nsecond\x9B");
@@ -314,14 +314,14 @@ TEST_F(Rendering, NothingInATextSteersTheTerminal) {
   EXPECT_NE(text.find("second\uFFFD"), std::string::npos) << text;
 }
 
-TEST(Utf8, PrintableTextNeitherSteersNorHides) {
+TEST(Utf8, PrintableReplacesControlAndInvisibleCharacters) {
   EXPECT_EQ(printable("caf\u00E9 \u6f22\n"), "caf\u00E9 \u6f22\n");
   EXPECT_EQ(printable(std::string_view("\0\t\r\x7F", 4)), "\u2400\u2409\u240D\u2421");
   EXPECT_EQ(printable("\u009B\u202E\u2066\xE9"), "\uFFFD\uFFFD\uFFFD\uFFFD");
   EXPECT_EQ(printable(""), "");
 }
 
-TEST(Utf8, ALineStaysALineAndBytesThatAreNoTextStayApart) {
+TEST(Utf8, PrintableLinesHaveNoLineBreaksAndInvalidBytesStayDistinct) {
   EXPECT_EQ(printable_line("a\nb\x1B"), "a\u240Ab\u241B");
   EXPECT_EQ(well_formed("caf\u00E9 \u6f22\n"), "caf\u00E9 \u6f22\n");
   EXPECT_EQ(well_formed("caf\xE9"), "caf\\xE9");
@@ -338,7 +338,7 @@ TEST(Utf8, CharactersAreWrittenAndReadBack) {
   EXPECT_EQ(sequence_length("\xED\xA0\x80"), 0U);  // a surrogate
 }
 
-TEST_F(Rendering, AnErrorWithoutPlaceIsOneLineAndItsHelp) {
+TEST_F(Rendering, AnErrorWithoutAPlaceIsOneLineFollowedByItsHelp) {
   const Error error{ErrorKind::kWorld, "XG0411", "font `cwyen` is not installed", "apt-get install fonts-cwtex-yen"};
   EXPECT_EQ(render(error, sources),
             "error[XG0411]: font `cwyen` is not installed\nhelp: apt-get install fonts-cwtex-yen\n");
@@ -374,7 +374,7 @@ TEST(Diagnostics, ShowAtMostTwoHundredColumnsOfALine) {
   EXPECT_NE(render(whole, sources).find("1 | short\n"), std::string::npos);
 }
 
-TEST(Diagnostics, KeepOneOfEachCause) {
+TEST(Diagnostics, EqualDiagnosticsAreKeptOnce) {
   Diagnostics all;
   all.add({.code = "XG0201", .message = "unknown name `x`", .primary = {{0, 1, 2}, ""}});
   all.add({.code = "XG0201", .message = "unknown name `x`", .primary = {{0, 1, 2}, ""}});
@@ -383,7 +383,7 @@ TEST(Diagnostics, KeepOneOfEachCause) {
   EXPECT_EQ(all.error_count(), 1);
 }
 
-TEST(Diagnostics, NoNumberOfWarningsHidesAnError) {
+TEST(Diagnostics, ManyWarningsHideNoError) {
   Diagnostics all;
   for (uint32_t i = 0; i < 700; ++i) {
     all.add({.severity = Severity::kWarning, .code = "XG0120", .message = "a", .primary = {{0, i, i + 1}, ""}});

@@ -6,7 +6,7 @@
 namespace xrun {
 namespace {
 
-TEST(Counted, ANounAgreesWithItsNumber) {
+TEST(CountedNouns, ANounAgreesWithItsNumber) {
   EXPECT_EQ(counted(1, "image"), "1 image");
   EXPECT_EQ(counted(0, "image"), "0 images");
   EXPECT_EQ(counted(2, "class"), "2 classes");

@@ -19,7 +19,7 @@ std::vector<std::string> numbered(size_t count) {
   return names;
 }
 
-TEST(NearestNames, NameTheNearestAndAtMostFiveOthers) {
+TEST(NearestNames, ListTheNearestNameAndAtMostFiveOthers) {
   std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "zebra"};
   EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; others are cat, cow, dog, fox and hen");
   EXPECT_EQ(nearest_names("Dog", names), "the nearest is `dog`; others are cat, cow, fox, hen and zebra");
@@ -27,7 +27,7 @@ TEST(NearestNames, NameTheNearestAndAtMostFiveOthers) {
   EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; others are cat, cow, dog, fox, hen and 1 more");
 }
 
-TEST(NearestNames, SayThatNoNameIsNear) {
+TEST(NearestNames, ReportThatNoNameIsNear) {
   const std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "zebra"};
   EXPECT_EQ(nearest_names("elephant", names), "no known name is near; some are cat, cow, dog, fox, hen and 1 more");
   EXPECT_EQ(nearest_names("elephant", std::span(names).first(2)), "no known name is near; they are cat and cow");
@@ -50,7 +50,7 @@ TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
   EXPECT_NE(nearest_names("m", wide).find("nn..., nn"), std::string::npos);
 }
 
-TEST(NearestNames, TakeASecondForAMillionNames) {
+TEST(NearestNames, TakeAtMostASecondForAMillionNames) {
   const std::vector<std::string> names = numbered(testing::kSanitized ? 100'000 : 1'000'000);
   const std::clock_t start = std::clock();  // processor time, since other processes may run
   const std::string text = nearest_names("idenitty_99999x", names);

@@ -24,7 +24,7 @@ TEST(Compression, TheDensityFallsInFourPartsOfTheWarmup) {
   EXPECT_EQ(largest_density(compress), 0.25);
 }
 
-TEST(Compression, TheWarmupNeverSendsLessThanTheStepsAfterIt) {
+TEST(Compression, TheDensityOfTheWarmupIsAtLeastThatOfLaterSteps) {
   const CompressSpec compress{.density = 0.1, .on = {}, .warmup = TrainSpan{8, TrainSpan::kSteps}, .span = {}};
   EXPECT_EQ(density_at(compress, 8, 0), 0.25);
   EXPECT_EQ(density_at(compress, 8, 2), 0.1);

@@ -20,7 +20,7 @@ TEST(HeadShape, ClassBlocksAreTheDocumentedOnes) {
 
 // With few active classes, class blocks become so large that each has a tile of active classes on average. There is at
 // least one block.
-TEST(HeadShape, BlocksOfFewActiveClassesAreLargerByAPowerOfTwo) {
+TEST(HeadShape, WithFewActiveClassesBlocksAreLargerByAPowerOfTwo) {
   EXPECT_EQ(class_block(10'000'000, 10'000'000), 16384);
   EXPECT_EQ(class_block(10'000'000, 100'000), 16384) << "164 active ones a block";
   EXPECT_EQ(class_block(10'000'000, 10'000), 131'072) << "131 active ones a block";
@@ -67,7 +67,7 @@ bool is_node(BlockRange range, int64_t blocks) {
   }
 }
 
-TEST(HeadShape, SubtreesAreNodesOfTheOneTreeAndAsFewAsPossible) {
+TEST(HeadShape, SubtreesAreTheFewestTreeNodesThatCoverARange) {
   for (const int64_t blocks : {1, 2, 3, 7, 16, 82, 123}) {
     const int64_t classes = blocks * 64;
     ASSERT_EQ(blocks_of(classes).count(), blocks) << "blocks of 64 are used up to 8191 classes";
@@ -107,7 +107,7 @@ HeadShape million(int workers) {
 
 // In addition to the working memory of each worker, a pass needs memory for its own partial result and half of another
 // one that waits for it.
-TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
+TEST(HeadShape, MemoryForPartialResultsDependsOnTheNumberOfWorkers) {
   for (const int workers : {1, 2, 8, 64}) {
     const HeadShape shape = million(workers);
     const HeadLayout layout = head_layout(shape);
@@ -148,7 +148,7 @@ TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
   }
 }
 
-TEST(HeadShape, AnEmptyShardNeedsNothing) {
+TEST(HeadShape, AnEmptyShardNeedsNoMemory) {
   const HeadShape shape{
       .blocks = blocks_of(64), .dim = 8, .shard = blocks_of(64).rows_of_shard(0, 4), .rows = 4, .norm_rows = 4};
   EXPECT_EQ(shape.shard.size(), 0);

@@ -52,7 +52,7 @@ void expect_rules(const Graph& graph) {
   }
 }
 
-TEST(Layouts, ConvolutionsAndWhatLiesBetweenAreChannelsLast) {
+TEST(Layouts, ConvolutionsAndOperatorsBetweenThemAreChannelsLast) {
   GraphBuilder b;
   const ValueId x = b.conv(b.input({3, 6, 6}), 8);
   const ValueId gate = b.call("reshape", {b.call("sigmoid", {b.call("global_avg_pool", {x})})}, to_dims({8, 1, 1}));
@@ -78,7 +78,7 @@ TEST(Layouts, OperatorsAlongTheLastDimensionAreRowMajor) {
 }
 
 // All readers share one reordered copy. No copy is made if both layouts have the same order in memory.
-TEST(Layouts, TensorsAreReorderedWhereRulesMeet) {
+TEST(Layouts, TensorsAreReorderedIfTheirReadersNeedAnotherLayout) {
   GraphBuilder b;
   const ValueId x = b.conv(b.input({3, 6, 6}), 8);
   b.output(b.call("layer_norm", {x}, {{"eps", 1e-6}}));
@@ -148,7 +148,7 @@ Graph random_graph(std::mt19937& random) {
   return std::move(made).value();
 }
 
-TEST(Layouts, ValuesAndGradientsStay) {
+TEST(Layouts, AssigningLayoutsKeepsValuesAndGradients) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -186,7 +186,7 @@ TEST(Layouts, ValuesAndGradientsStay) {
 }
 
 // Dropout draws in the order of the memory, so its gradient must have the layout of its result.
-TEST(Layouts, AGradientOfDropoutLiesAsItsResult) {
+TEST(Layouts, TheGradientOfDropoutHasTheLayoutOfItsResult) {
   GraphBuilder b;
   const ValueId x = b.call("reshape", {b.input({12, 10})}, to_dims({3, 4, 10}));
   const ValueId y = b.call("dropout", {b.call("layer_norm", {x}, {{"eps", 1e-6}})}, {{"p", 0.5}});

@@ -22,7 +22,7 @@ std::vector<std::string> operators_of(const Graph& graph) {
   return names;
 }
 
-TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
+TEST(FuseFunctions, APreluIsFusedWithTheNormBeforeIt) {
   GraphBuilder b;
   b.output(b.call("prelu", {b.call("bn", {b.input({8})}, kNorm)}));
   const Graph graph = fused(b.graph);
@@ -33,7 +33,7 @@ TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
   EXPECT_EQ(graph.params.size(), b.graph.params.size());
 }
 
-TEST(FuseFunctions, OtherFunctionsStayApart) {
+TEST(FuseFunctions, OtherFunctionsAreNotFused) {
   using Names = std::vector<std::string>;
   GraphBuilder twice;  // the norm has a second reader
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
@@ -43,7 +43,7 @@ TEST(FuseFunctions, OtherFunctionsStayApart) {
   held.output(held.call("bn", {held.input({8})}, kNorm));
   held.output(held.call("prelu", {held.graph.outputs[0].value}));
   EXPECT_EQ(operators_of(fused(held.graph)), (Names{"bn", "prelu"}));
-  GraphBuilder cut;  // a relu lies between the two
+  GraphBuilder cut;  // a relu is between the norm and the prelu
   cut.output(cut.call("prelu", {cut.call("relu", {cut.call("bn", {cut.input({8})}, kNorm)})}));
   EXPECT_EQ(operators_of(fused(cut.graph)), (Names{"bn", "prelu"}));
   GraphBuilder sum;  // there is no norm
@@ -75,7 +75,7 @@ std::vector<Values> results_of(const Graph& graph, const KernelOptions& options)
   return results;
 }
 
-TEST(FuseFunctions, APreluBehindANormKeepsBits) {
+TEST(FuseFunctions, AFusedPreluGivesTheSameBits) {
   for (const bool bf16 : {false, true}) {
     for (const int64_t channels : {3, 16, 37}) {
       for (const bool training : {true, false}) {

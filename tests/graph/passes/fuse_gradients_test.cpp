@@ -40,7 +40,7 @@ std::string gradients_of(const Graph& graph, std::string_view op) {
   return text;
 }
 
-TEST(FuseGradients, TheSumOfTwoGradientsJoinsTheirRelu) {
+TEST(FuseGradients, ASumOfGradientsIsFusedWithTheGradientOfRelu) {
   GraphBuilder b;
   const ValueId x = b.conv(b.input({3, 5, 5}), 4);
   const ValueId y = b.call("relu", {x});
@@ -50,7 +50,7 @@ TEST(FuseGradients, TheSumOfTwoGradientsJoinsTheirRelu) {
   EXPECT_EQ(gradients_of(fused(graph), "relu"), "map y=\"select(0 < x0, x1 + x2, 0)\"\n");
 }
 
-TEST(FuseGradients, AGateAddsUpItsGradient) {
+TEST(FuseGradients, TheGradientOfABroadcastFactorIsOneOperator) {
   GraphBuilder b;
   const ValueId x = b.conv(b.input({3, 5, 5}), 4);
   const ValueId gate = b.call("reshape", {b.call("sigmoid", {b.call("global_avg_pool", {x})})},
@@ -60,7 +60,7 @@ TEST(FuseGradients, AGateAddsUpItsGradient) {
   EXPECT_EQ(gradients_of(fused(graph), "mul"), "mul \nmap.sum dims0=[-1, 4, 1, 1], y=\"x0 * x1\"\n");
 }
 
-TEST(FuseGradients, AGradientThatIsReadAgainStays) {
+TEST(FuseGradients, AGradientWithAnotherReaderIsNotFused) {
   GraphBuilder b;
   const ValueId x = b.call("linear", {b.input({8})}, {{"out", int64_t{8}}, {"bias", true}});
   const ValueId gamma = b.graph.add_param("gamma", weight_type({8}), Init{}, true, false, Span{});
@@ -71,8 +71,8 @@ TEST(FuseGradients, AGradientThatIsReadAgainStays) {
   EXPECT_EQ(gradients_of(made, "add"), "param.sum dims=[8]\n") << "the gradient of the sum goes on to `mul`";
 }
 
-// A fused group evaluates an expression where an operator would run its kernel. Both must agree.
-TEST(FuseGradients, ExpressionsAreTheKernels) {
+// A fused operator evaluates an expression instead of the kernels of its parts. Both must give the same results.
+TEST(FuseGradients, ExpressionsGiveTheResultsOfTheKernels) {
   int checked = 0;
   for (const Op* const op : catalog()) {
     const bool takes_two = op->def.name.ends_with(".grad");
@@ -127,7 +127,7 @@ std::vector<Values> gradients(const Graph& graph, bool compile) {
 }
 
 // In random graphs of functions, broadcast operands and parameters, gradients keep their bits in f32 and in bf16.
-TEST(FuseGradients, KeepBits) {
+TEST(FuseGradients, FusedGradientsHaveTheSameBits) {
   constexpr std::string_view kUnary[] = {"relu", "silu", "sigmoid", "tanh"};
   constexpr std::string_view kBinary[] = {"add", "sub", "mul"};
   int groups = 0;

@@ -14,7 +14,7 @@ namespace {
 
 Graph fused(const Graph& graph) { return fuse_maps(graph, registry(), Phase::kForward).value(); }
 
-TEST(FuseMaps, AChainIsOneNode) {
+TEST(FuseMaps, AChainOfMapsBecomesOneNode) {
   GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId gate = b.call("silu", {x});
@@ -29,7 +29,7 @@ output y0 %2
 
 // Results that are read twice, are an output, or have another shape are not fused, nor is a sum of three, which would
 // keep three tensors in memory instead of two.
-TEST(FuseMaps, OtherMapsStayApart) {
+TEST(FuseMaps, OtherMapsAreNotFused) {
   GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId twice = b.call("exp", {x});
@@ -45,7 +45,7 @@ TEST(FuseMaps, OtherMapsStayApart) {
   EXPECT_NE(text.find("{y=\"-x0 + tanh(x0)\"}"), std::string::npos) << text;
 }
 
-TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
+TEST(FuseMaps, FunctionsFusedFromLongChainsAreBounded) {
   GraphBuilder b;
   ValueId x = b.input({4});
   for (int i = 0; i < 300; ++i) {
@@ -58,7 +58,7 @@ TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
 }
 
 // A relu turns an infinite gradient into 0, also if it is a part of a fused expression.
-TEST(FuseMaps, ARootBehindAChoiceHasAFiniteGradient) {
+TEST(FuseMaps, TheRootOfAReluHasAFiniteGradient) {
   GraphBuilder b;
   const ValueId root = b.call("sqrt", {b.call("relu", {b.input({8})})});
   b.output(b.call("scale_shift", {root}, {{"scale", 2.0}}));
@@ -76,7 +76,7 @@ TEST(FuseMaps, ARootBehindAChoiceHasAFiniteGradient) {
   EXPECT_EQ(evaluate(gradient_of(*parse_scalar_expr("max(x0, 0) * 2"), 1, wanted), infinite)[0], 0);
 }
 
-TEST(FuseMaps, LargeFunctionsStayApart) {
+TEST(FuseMaps, LargeFunctionsAreNotFused) {
   GraphBuilder b;
   ScalarExpr large;
   ScalarId at = large.input(0);
@@ -93,7 +93,7 @@ TEST(FuseMaps, LargeFunctionsStayApart) {
 }
 
 // Random graphs give the same bits with and without fusion, in f32 and if each result is rounded to bf16.
-TEST(FuseMaps, KeepBits) {
+TEST(FuseMaps, FusedMapsHaveTheSameBits) {
   constexpr std::string_view kUnary[] = {"relu", "silu", "sigmoid", "tanh", "exp", "abs", "neg", "erf", "sin"};
   constexpr std::string_view kBinary[] = {"add", "sub", "mul", "div"};
   int groups = 0;

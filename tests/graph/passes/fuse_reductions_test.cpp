@@ -69,7 +69,7 @@ Graph narrow(const Graph& graph, bool bf16) {
 
 Graph with_residuals(const Graph& graph) { return fuse_residuals(fuse_elementwise(graph).value(), registry()).value(); }
 
-TEST(FuseResiduals, TheLaterNormTakesTheSum) {
+TEST(FuseResiduals, ASumOfTwoNormsIsFusedWithTheLaterNorm) {
   GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId early = b.call("bn", {x}, kNorm);
@@ -84,12 +84,12 @@ TEST(FuseResiduals, TheLaterNormTakesTheSum) {
   EXPECT_EQ(node.fused_paths, (std::vector<std::string>{"add3", "relu4"}));
 }
 
-TEST(FuseResiduals, OtherSumsStayApart) {
+TEST(FuseResiduals, OtherSumsAreNotFused) {
   GraphBuilder twice;  // the norm has a second reader
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("mul", {twice.call("add", {norm, twice.input({8})}), norm}));
   EXPECT_EQ(operators_of(with_residuals(twice.graph)), "bn add mul");
-  GraphBuilder behind;  // a relu lies between
+  GraphBuilder behind;  // a relu is between the norm and the sum
   behind.output(
       behind.call("add", {behind.call("relu", {behind.call("bn", {behind.input({8})}, kNorm)}), behind.input({8})}));
   EXPECT_EQ(operators_of(with_residuals(behind.graph)), "bn add");
@@ -113,7 +113,7 @@ TEST(FuseResiduals, OtherSumsStayApart) {
   EXPECT_EQ(operators_of(with_residuals(same.graph)), "bn add");
 }
 
-TEST(FuseResiduals, KeepBits) {
+TEST(FuseResiduals, FusedSumsHaveTheSameBits) {
   for (const bool bf16 : {false, true}) {
     for (const int64_t channels : {3, 16, 37}) {
       for (const bool relu : {false, true}) {
@@ -140,7 +140,7 @@ Graph with_reductions(const Graph& graph) {
   return fuse_reductions(fuse_maps(graph, registry(), Phase::kForward).value()).value();
 }
 
-TEST(FuseReductions, AReductionComputesWhatItReads) {
+TEST(FuseReductions, AFunctionIsFusedWithTheReductionThatReadsIt) {
   GraphBuilder b;
   const ValueId x = b.input({96});
   b.output(b.call("mean", {b.call("mul", {b.call("sub", {x, b.input({96})}), x})}, axis(1)));
@@ -151,15 +151,15 @@ output y0 %2
 )");
 }
 
-TEST(FuseReductions, OtherReductionsStayApart) {
-  GraphBuilder across;  // not along the innermost dimension in memory
+TEST(FuseReductions, OtherReductionsAreNotFused) {
+  GraphBuilder across;  // the reduced dimension is not the innermost one in memory
   across.output(across.call("sum", {across.call("exp", {across.input({96, 96})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(across.graph)), "exp sum");
   GraphBuilder image;
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(3)));
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(image.graph)), "exp sum sum");
-  GraphBuilder few;  // reduces only a few elements each
+  GraphBuilder few;  // each result reduces only a few elements
   few.output(few.call("sum", {few.call("exp", {few.input({7})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(few.graph)), "exp sum");
   GraphBuilder largest;  // the gradient reads the reduced values
@@ -174,14 +174,14 @@ TEST(FuseReductions, OtherReductionsStayApart) {
 
 // Reduces a function of a tensor of the batch, a broadcast tensor and a parameter; results and gradients keep their
 // bits.
-TEST(FuseReductions, KeepBits) {
+TEST(FuseReductions, FusedReductionsHaveTheSameBits) {
   constexpr std::string_view kFunctions[] = {"x0 * x0",        "x0 - x1",          "x0 * x1",
                                              "(x0 - x1) * x2", "sigmoid(x0) * x2", "max(x0 * x1 + x2, 0)"};
   int at = 0;
   for (const bool bf16 : {false, true}) {
     for (const std::string_view reduction : {"sum", "mean"}) {
       for (const std::string_view function : kFunctions) {
-        for (const int shape : {0, 1, 2, 3}) {  // rows, sequences, images, tensors of five dimensions
+        for (const int shape : {0, 1, 2, 3}) {  // rows, sequences, images, 5-D tensors
           for (const bool keep : {false, true}) {
             SCOPED_TRACE(std::string(reduction) + " of " + std::string(function) + ", shape " + std::to_string(shape) +
                          (keep ? ", kept" : "") + (bf16 ? ", bf16" : ""));
@@ -192,7 +192,7 @@ TEST(FuseReductions, KeepBits) {
                                             {{"out", width}, {"bias", true}});
             x = shape == 3 ? b.call("reshape", {x}, {{"shape", std::vector<int64_t>{kBatch, 7, 1, 1, width}}}) : x;
             const int64_t along = shape == 0 || shape == 2 ? 1 : shape == 1 ? 2 : 4;
-            // The second operand has one element for each reduced run, and the parameter has the elements of one run.
+            // The second operand has one element for each reduced group; the parameter has the elements of one group.
             const ValueId other = b.call("mean", {x}, axis(along, true));
             const ValueId param = function.find("x2") == std::string_view::npos
                                       ? ValueId()
@@ -222,7 +222,7 @@ TEST(FuseReductions, KeepBits) {
 }
 
 // A parameter stays f32 even if the result is bf16.
-TEST(FuseReductions, AParameterMayBeTheFirstOperand) {
+TEST(FuseReductions, AReductionWithAParameterAsFirstOperandIsFused) {
   for (const bool bf16 : {false, true}) {
     GraphBuilder b;
     const ValueId x = b.call("linear", {b.input({7, 9})}, {{"out", int64_t{133}}, {"bias", true}});

@@ -121,7 +121,7 @@ Graph parse(const std::string& text) {
   return std::move(graph).value();
 }
 
-TEST(Fuse, TakesReluIntoItsOnlyProducer) {
+TEST(Fuse, FusesReluWithItsProducer) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 #0 %1: f32[N, 4] = add(%0, %0) @add
 #1 %2: f32[N, 4] = relu(%1) @relu
@@ -133,7 +133,7 @@ output out %1
 )");
 }
 
-TEST(Fuse, LeavesReluWhoseOperandIsReadTwice) {
+TEST(Fuse, DoesNotFuseAReluWhoseOperandHasAnotherReader) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 #0 %1: f32[N, 4] = add(%0, %0) @add
 #1 %2: f32[N, 4] = relu(%1) @relu
@@ -143,7 +143,7 @@ output out %3
   EXPECT_EQ(print(fuse_elementwise(graph).value()), print(graph));
 }
 
-TEST(Cse, MergesTwinsButNeverRandomOrOwningCalls) {
+TEST(Cse, MergesEqualCallsExceptRandomOnesAndThoseWithParameters) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 #0 %1: f32[N, 4] = relu(%0) @relu
 #1 %2: f32[N, 4] = relu(%0) @relu_2
@@ -186,7 +186,7 @@ loss %8
 )");
 }
 
-TEST(Autodiff, GivesEachReaderOfAWeightAGradientOfItsOwn) {
+TEST(Autodiff, EachReaderOfAWeightHasAGradientOfItsOwn) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 param %1 w: f32[4, 4] constant(1.0)
 #0 %2: f32[N, 4] = linear(%0, %1) {out=4} @a
@@ -220,7 +220,7 @@ loss %4
   EXPECT_EQ(result.error().code, "XG0198");
 }
 
-TEST(Verify, FindsWhatIsBroken) {
+TEST(Verify, FindsDamagedGraphs) {
   const Graph good = random_tiny_graph(5, 12);
   ASSERT_TRUE(verify(good).ok());
   Graph late = good;
@@ -234,7 +234,7 @@ TEST(Verify, FindsWhatIsBroken) {
   EXPECT_FALSE(verify(twins).ok());
 }
 
-TEST(ParseGraph, RefusesWrongTextInWords) {
+TEST(ParseGraph, RejectsInvalidTextWithAMessage) {
   for (const char* text :
        {"inputt %0 x: f32[N]\n", "input %0 x: f99[N]\n", "#0 %1: f32[N] = relu(%0) @r\n",
         "input %0 x: f32[N, 4]\n#0 %1: f32[N, 4] = unknown(%0) @r\n", "input %99999999999 x: f32[N]\n",

@@ -5,7 +5,7 @@
 namespace xrun {
 namespace {
 
-TEST(Curve, PiecesFollowOneAnotherAndTheLastValueHolds) {
+TEST(Curve, PiecesFollowEachOtherAndTheLastValueIsKept) {
   const Curve curve{{{.kind = CurvePiece::kWarmup, .from = 0, .to = 1, .steps = 10},
                      {.kind = CurvePiece::kCosine, .from = 1, .to = 0, .steps = 20}}};
   EXPECT_DOUBLE_EQ(curve.at(0), 0);
@@ -16,7 +16,7 @@ TEST(Curve, PiecesFollowOneAnotherAndTheLastValueHolds) {
   EXPECT_NEAR(curve.at(1000), 0, 1e-12);
 }
 
-TEST(Curve, PolyAndStepsHaveTheirValues) {
+TEST(Curve, PolyAndStepsFollowTheirFormulas) {
   const Curve poly{{{.kind = CurvePiece::kPoly, .from = 0.4, .to = 0, .steps = 100, .power = 2}}};
   EXPECT_NEAR(poly.at(50), 0.1, 1e-12);
   const Curve steps{{{.kind = CurvePiece::kSteps, .from = 1, .steps = 100, .at = {10, 20}, .by = 0.1}}};

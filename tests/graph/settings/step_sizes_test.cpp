@@ -74,7 +74,7 @@ TEST(StepSizes, AreOneUnitIfTheBatchDoesNotGrow) {
   EXPECT_EQ(sizes.step_at(77), 77);
 }
 
-TEST(StepSizes, ExtremeSpansHaveNeitherLoopsNorOverflows) {
+TEST(StepSizes, ExtremeSpansCauseNoEndlessLoopAndNoOverflow) {
   for (const double span : {1e-300, 1e-9, 1e12, 1e300}) {
     for (const double run : {1e-9, 1.0, 1e12}) {
       const StepSizes sizes(growing(1, 64, span, span, run), 1'000'000'000);
@@ -84,8 +84,8 @@ TEST(StepSizes, ExtremeSpansHaveNeitherLoopsNorOverflows) {
   }
 }
 
-TEST(StepSizes, AGrowthWithinOneStepLeavesSizesOut) {
-  const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // half a cosine over one unit, after fifty units
+TEST(StepSizes, AGrowthShorterThanAStepSkipsSizes) {
+  const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // fifty units, then half a cosine over one unit
   EXPECT_EQ(sizes.units_of(49), 1);
   EXPECT_EQ(sizes.units_of(50), 1) << "the growth begins with this unit";
   EXPECT_EQ(sizes.units_of(51), 8);

@@ -13,7 +13,7 @@ template <typename... T>
 constexpr bool always_has_a_value(std::type_identity<std::variant<T...>>) {
   return std::__detail::__variant::__never_valueless<T...>();
 }
-TEST(AttrValue, MayBeWithoutAValueAfterACopyThatFailed) {
+TEST(AttrValue, TheLibraryDoesNotAssumeThatItAlwaysHasAValue) {
   EXPECT_FALSE(always_has_a_value(std::type_identity<AttrValue>()));
   EXPECT_TRUE(always_has_a_value(std::type_identity<std::variant<int, std::string, std::vector<std::string>>>()))
       << "the library no longer needs TextList";

@@ -37,7 +37,7 @@ TEST(ScalarExpr, TextParsesBack) {
   }
 }
 
-TEST(ScalarExpr, PrintsTextsThatPeopleRead) {
+TEST(ScalarExpr, IsPrintedInReadableForm) {
   const auto canonical = [](std::string_view text) { return to_text(parsed(text)); };
   EXPECT_EQ(canonical("x0*min(max(x0+3,0),6)/6"), "x0 * min(max(x0 + 3, 0), 6) / 6");
   EXPECT_EQ(canonical("exp(x0) / (1 + exp(x0))"), "t0 = exp(x0); t0 / (1 + t0)");
@@ -77,7 +77,7 @@ TEST(ScalarExpr, MergesEqualOperations) {
   EXPECT_NE(expr.make(ScalarOp::kSub, x, y), expr.make(ScalarOp::kSub, y, x));
 }
 
-// Compared at points where differences of two widths agree, which shows that no corner lies between.
+// Derivatives are compared at points where differences of two widths agree, so that no corner lies between.
 TEST(ScalarExpr, DerivativesAgreeWithDifferences) {
   int compared = 0;
   int at_edges = 0;
@@ -106,7 +106,7 @@ TEST(ScalarExpr, DerivativesAgreeWithDifferences) {
         continue;
       }
       if (!std::isfinite(made[i])) {
-        ++at_edges;  // acos(-1), 0 / 0 of two factors
+        ++at_edges;  // for example at acos(-1), or if two factors give 0 / 0
         continue;
       }
       ++compared;
@@ -131,7 +131,7 @@ TEST(ScalarExpr, DerivativesAtCornersAreFinite) {
   EXPECT_EQ(at("floor(x0) * x0", 2.5), 2);
 }
 
-TEST(ScalarExpr, LinearGradientsReadNoInput) {
+TEST(ScalarExpr, GradientsOfLinearExpressionsReadNoInput) {
   const int wanted[] = {0, 1};
   EXPECT_EQ(to_text(gradient_of(parsed("3 * x0 - x1"), 2, wanted)), "x2 * 3, -x2");
 }
@@ -149,7 +149,7 @@ TEST(ScalarExpr, ReportsOperationsThatAreNeverFinite) {
   EXPECT_EQ(name("exp(x0) / (1 + exp(x0))"), "");
 }
 
-TEST(ScalarExpr, RefusesOtherText) {
+TEST(ScalarExpr, RejectsTextThatIsNotAnExpression) {
   for (const char* text :
        {"", "x", "x0 +", "(x0", "x0)", "f(x0)", "min(x0)", "exp(x0, x0)", "t0 = x0", "t0 = x0; t0 = x0; t0", "x0 x1",
         "1e999", "x99", "x0; x1", "x0 ^ x1 ^ x2", "x0 < x1 < x2", "\xff", "xrun"}) {
@@ -164,7 +164,7 @@ TEST(ScalarExpr, RefusesOtherText) {
   EXPECT_FALSE(parse_scalar_expr(std::string(100'000, '-') + "x0").ok());
 }
 
-TEST(ScalarExpr, LongChainsAreNamedInParts) {
+TEST(ScalarExpr, LongExpressionsArePrintedInNamedParts) {
   ScalarExpr expr;
   ScalarId id = expr.input(0);
   for (int i = 0; i < 4000; ++i) {

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Limits, ExpansionsThatDoubleThemselvesEnd) {
+TEST(Limits, ExponentialExpansionsAreRejected) {
   std::string text = "block b0(x: [N, D]) { return x -> relu }\n";
   for (int i = 1; i <= 40; ++i) {
     text += "block b" + std::to_string(i) + "(x: [N, D]) { return x -> b" + std::to_string(i - 1) + " -> b" +
@@ -72,7 +72,7 @@ TEST(Limits, TestsAndUncalledBlocksCountWithTheModel) {
   EXPECT_THAT(Checked(block + model + tests(50), {.max_steps = kBudget}).codes(), ElementsAre("XG0216"));
 }
 
-TEST(Limits, FunctionsThatDoubleThemselvesEnd) {
+TEST(Limits, ExponentialFunctionCallsAreRejected) {
   std::string text = "fn f0(x: int) = x\n";
   for (int i = 1; i <= 60; ++i) {
     const std::string before = "f" + std::to_string(i - 1) + "(x)";
@@ -109,7 +109,7 @@ TEST(Limits, ListsStringsAndNumbersDoNotGrowWithoutBound) {
   EXPECT_THAT(Checked(numbers).codes(), ElementsAre("XG0109"));
 }
 
-TEST(Limits, DefaultsThatLeadBackToThemselvesEnd) {
+TEST(Limits, CircularDefaultsAreRejected) {
   EXPECT_THAT(Checked("fn f(a: int = f()) = a\nlet b = f()\n").codes(), ElementsAre("XG0208"));
   // Two functions call each other. Each of them is tried by itself and reported.
   EXPECT_THAT(Checked("fn f(a: int = g()) = a\nfn g(a: int = f()) = a\nlet b = f()\n").codes(),
@@ -126,7 +126,7 @@ TEST(Limits, DefaultsThatLeadBackToThemselvesEnd) {
   EXPECT_THAT(Checked(chain(3000)).codes(), ElementsAre("XG0106"));
 }
 
-TEST(Limits, DeepChainsOfDefinitionsEnd) {
+TEST(Limits, DeepChainsOfDefinitionsAreRejected) {
   std::string lets = "let a0 = 1\n";
   std::string blocks = "block b0(x: [N, D]) { return x -> relu }\n";
   for (int i = 1; i <= 20'000; ++i) {

@@ -113,7 +113,7 @@ std::string shaken(std::mt19937_64& random, const std::string& text) {
   return out + text.substr(tokens.tokens.back().begin);
 }
 
-TEST(Format, ShakenLayoutsKeepTheirTreeAndTheirComments) {
+TEST(Format, RandomLayoutsKeepTheirTreeAndTheirComments) {
   const uint64_t seed = 20'261'125;
   RecordProperty("seed", std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -134,7 +134,7 @@ TEST(Format, ShakenLayoutsKeepTheirTreeAndTheirComments) {
 }
 
 // White space does not change the layout, except for blank lines and breaks before arrows.
-TEST(Format, SpacesDecideNothing) {
+TEST(Format, WhiteSpaceDoesNotChangeTheLayout) {
   EXPECT_EQ(settings("a=1\nbb = f( x,k =2 )"), settings("a   =  1\nbb=f(x , k=2)"));
   EXPECT_EQ(settings("a = [\n1,\n2,\n]"), "  a = [1, 2]\n");
 }
@@ -151,7 +151,7 @@ TEST(Format, AlignmentNeverMakesALineTooLong) {
             "  a = " + value + "\n  longer  = 2\n  longest = 3\n");
 }
 
-TEST(Format, PipelinesBreakWhereTheAuthorBrokeThem) {
+TEST(Format, LineBreaksInPipelinesAreKept) {
   EXPECT_EQ(settings("a = x -> b\n    -> c -> d"), "  a = x -> b\n    -> c -> d\n");
   EXPECT_EQ(settings("a = x ->\nb"), "  a = x\n    -> b\n");
   EXPECT_EQ(settings("a = x -> repeat 2 {\nb\n-> c\n} -> d"), "  a = x -> repeat 2 {\n    b\n      -> c\n  } -> d\n");
@@ -163,7 +163,7 @@ TEST(Format, PipelinesThatAreTooLongBreakBeforeEachArrow) {
             "  a = x\n    -> " + stage + "\n    -> " + stage + "\n    -> c\n");
 }
 
-TEST(Format, ListsThatAreTooLongAreFilled) {
+TEST(Format, LongListsAreBrokenIntoFilledLines) {
   const std::string item = std::string(31, 'x');
   EXPECT_EQ(settings("a = [" + item + ", " + item + ", " + item + ", " + item + "]"),
             "  a = [\n    " + item + ", " + item + ",\n    " + item + ", " + item + ",\n  ]\n");
@@ -203,18 +203,18 @@ TEST(Format, DocumentationStaysWithItsDeclaration) {
 
 // Comment lines directly above a declaration move with it, and `##` lines among them document it even if plain comments
 // stand between them.
-TEST(Format, PlainCommentsDoNotPartDocumentationFromItsDeclaration) {
+TEST(Format, PlainCommentsDoNotSeparateDocumentationFromItsDeclaration) {
   const std::string text = "xgraph 1\n\nlet a = 1\n\n## of n\n# note\noption n: int = 1\n";
   EXPECT_EQ(fault_of_layout(text), "");
   EXPECT_EQ(laid_out(text), "xgraph 1\n\n## of n\n# note\noption n: int = 1\n\nlet a = 1\n");
 }
 
-TEST(Format, AFieldOfANumberStaysApart) {
+TEST(Format, TheSpaceBetweenANumberAndAFieldIsKept) {
   EXPECT_EQ(laid_out("xgraph 1\n\nlet a = 1 .b\n"), "xgraph 1\n\nlet a = 1 .b\n");
 }
 
 // build/fuzz/xrun_format_fuzz found both cases.
-TEST(Format, SpacesBehindCommentsAreLeftOut) {
+TEST(Format, SpacesAfterCommentsAreRemoved) {
   for (const char* text :
        {"xgraph 1\n\n## of the file \n\n## of a\t \nlet a = 1 # note  \n", "xgraph 1\n\n## a\r\r}\r \r"}) {
     EXPECT_EQ(fault_of_layout(text), "") << text;
@@ -235,7 +235,7 @@ TEST(Format, TextsThatDoNotParseHaveNoLayout) {
   }
 }
 
-TEST(Format, AResultThatCouldNotBeReadIsRefused) {
+TEST(Format, AResultLargerThanAFileMayBeIsRejected) {
   std::string text = "xgraph 1\n";
   for (int i = 0; text.size() < kMaxFileBytes - 100; ++i) {
     text += "let a" + std::to_string(i) + " = 1\n";

@@ -69,7 +69,7 @@ std::string text_of(const Checked& checked) {
   return checked.file ? print_module(checked.module(), checked.file->run) : "";
 }
 
-// Expects that two files are the same run, except for the names of their declarations.
+// Expects that two files describe the same run, except for the names of their declarations.
 void expect_same(const Checked& extended, const Checked& written) {
   const auto nameless = [](std::string text) {
     for (const char* name : {" large", " more", " deep", " big"}) {
@@ -203,7 +203,7 @@ run two extends one {
   EXPECT_EQ(checked.module().schedule.name, "hints");
 }
 
-TEST(Extends, StepsReplaceEpochs) {
+TEST(Extends, StepsReplaceInheritedEpochs) {
   const Checked checked(std::string(kBase) +
                         "\ntrain large extends base {\n  batch = 64\n  steps = 10\n}\n"
                         "\nrun r {\n  train = large\n}\n");
@@ -222,7 +222,7 @@ TEST(Extends, ABaseMayBeIncompleteUntilItRuns) {
               IsEmpty());
 }
 
-TEST(Extends, AFaultOfTheBaseIsReportedOnceWhereItStands) {
+TEST(Extends, AFaultOfTheBaseIsReportedOnceAtItsPlace) {
   const Checked checked(std::string(kBase) + R"(
 train wrong extends base {
   batchsize = 64
@@ -240,7 +240,7 @@ run r {
   EXPECT_THAT(checked.codes(), testing::UnorderedElementsAre("XG0210", "XG0107")) << checked.rendered();
 }
 
-TEST(Extends, TheCommandLineReplacesBoth) {
+TEST(Extends, SetFlagsReplaceInheritedAndOwnSettings) {
   const Checked checked(
       std::string(kBase) + "\ntrain large extends base {\n  batch = 64\n}\n\nrun r {\n  train = large\n}\n",
       {.sets = {{"train.groups.id.lr", "4"}, {"train.batch", "256"}}});

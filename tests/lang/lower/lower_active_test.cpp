@@ -30,7 +30,7 @@ TEST(ActiveClasses, AreAShareOrANumber) {
   EXPECT_EQ(all.module().math_digest, Checked(replaced(small_run(), "int = 10", "int = 1000")).module().math_digest);
 }
 
-TEST(ActiveClasses, ComeWithAGraphOfNearestClasses) {
+TEST(ActiveClasses, SettingsOfKnnReachTheModule) {
   const Checked checked = with_active("knn(neighbours=16, active=60%, rebuild=500 steps, log_q=true)");
   EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
   const ActiveSpec& active = checked.module().train.active_classes;
@@ -42,7 +42,7 @@ TEST(ActiveClasses, ComeWithAGraphOfNearestClasses) {
   EXPECT_TRUE(active.log_q);
 }
 
-TEST(ActiveClasses, ChangeWhatIsLearned) {
+TEST(ActiveClasses, ChangeTheMathDigest) {
   std::set<std::string> digests;
   for (const char* value :
        {"all", "sample(60%)", "sample(30%)", "sample(60%, log_q=true)",
@@ -55,7 +55,7 @@ TEST(ActiveClasses, ChangeWhatIsLearned) {
   EXPECT_EQ(digests.size(), 9u);
 }
 
-TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
+TEST(ActiveClasses, NumbersOutOfRangeAreRejected) {
   for (const char* value :
        {"sample(0)", "sample(-1%)", "sample(1.5)", "sample(200.5)", "knn(neighbours=0, active=60%, rebuild=1000 steps)",
         "knn(neighbours=5000, active=60%, rebuild=1000 steps)", "knn(neighbours=16, active=0, rebuild=1000 steps)",
@@ -69,7 +69,7 @@ TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
   EXPECT_THAT(with_active("some(3)").codes(), ElementsAre("XG0205"));
 }
 
-TEST(ActiveClasses, TheNumberOneIsRefusedAsAmbiguous) {
+TEST(ActiveClasses, TheNumberOneIsRejectedAsAmbiguous) {
   for (const char* value : {"sample(1)", "sample(1.0)", "knn(neighbours=16, active=1, rebuild=1000 steps)"}) {
     const Checked one = with_active(value);
     EXPECT_THAT(one.codes(), ElementsAre("XG0214")) << value;
@@ -127,7 +127,7 @@ TEST(ActiveClasses, AMistakeInTheSettingCausesNoOtherReport) {
   EXPECT_THAT(with_active("all" + exact).codes(), ElementsAre("XG0515"));
 }
 
-TEST(ActiveClasses, ANumberAloneIsTakenForClassesToDraw) {
+TEST(ActiveClasses, ANumberAloneIsRejectedAndSampleIsProposed) {
   const Checked checked = with_active("10%");
   EXPECT_THAT(checked.codes(), ElementsAre("XG0205"));
   EXPECT_THAT(checked.rendered(), HasSubstr("~   active_classes = sample(10%)"));
@@ -142,7 +142,7 @@ TEST(ActiveClasses, TheFixesOfASpanWithoutAUnitAddEitherUnit) {
   EXPECT_THAT(part, Not(HasSubstr("0.5 steps"))) << "steps are whole";
 }
 
-TEST(ActiveClasses, HaveRoomForAllLabelsOfABatch) {
+TEST(ActiveClasses, FewerActiveClassesThanLabelsOfABatchAreRejected) {
   const Checked few = with_active("sample(10%)");
   EXPECT_THAT(few.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(few.rendered(),
@@ -158,7 +158,7 @@ TEST(ActiveClasses, AreAtMostAllClasses) {
   EXPECT_THAT(with_active("sample(1000)").codes(), IsEmpty());
 }
 
-TEST(ActiveClasses, NeedAGraphBeforeTheEndOfTheRun) {
+TEST(ActiveClasses, AFirstGraphAfterTheEndOfTheRunIsRejected) {
   const std::string knn = "knn(neighbours=16, active=60%, rebuild=";
   const Checked late = with_active(knn + "2 epochs)\n  epochs = 2");
   EXPECT_THAT(late.codes(), ElementsAre("XG0214"));

@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 Checked with_compress(const std::string& value) { return Checked(small_run("  compress = " + value + "\n")); }
 
-TEST(Compress, IsKeptPrintedAndPartOfTheMathematics) {
+TEST(Compress, IsStoredPrintedAndPartOfTheMathDigest) {
   const Checked plain(small_run());
   const Checked checked = with_compress("topk(0.1%, per_layer=true, on=[embed], warmup=4000 samples)");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -31,7 +31,7 @@ TEST(Compress, IsKeptPrintedAndPartOfTheMathematics) {
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
 }
 
-TEST(Compress, PerNodeIsKeptPrintedAndPartOfTheMathematics) {
+TEST(Compress, PerNodeIsStoredPrintedAndPartOfTheMathDigest) {
   const Checked checked = with_compress("topk(0.1%, per_node=true)");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   EXPECT_TRUE(checked.module().train.compress.per_node);
@@ -52,7 +52,7 @@ TEST(Compress, NoneIsTheDefaultAndChangesNoDigest) {
   EXPECT_EQ(checked.module().math_digest, Checked(small_run()).module().math_digest);
 }
 
-TEST(Compress, SharesOutOfRangeAreRefused) {
+TEST(Compress, SharesOutOfRangeAreRejected) {
   for (const char* share : {"0%", "-1%", "101%", "2"}) {
     const Checked checked = with_compress("topk(" + std::string(share) + ")");
     EXPECT_THAT(checked.codes(), ElementsAre("XG0214")) << checked.rendered();
@@ -60,7 +60,7 @@ TEST(Compress, SharesOutOfRangeAreRefused) {
   }
 }
 
-TEST(Compress, PathsHaveToNameWeightsThatAreSent) {
+TEST(Compress, PathsWithoutWeightsThatAreSentAreRejected) {
   const Checked unknown = with_compress("topk(1%, on=embod)");
   EXPECT_THAT(unknown.codes(), ElementsAre("XG0217")) << unknown.rendered();
   EXPECT_THAT(unknown.rendered(), HasSubstr("nothing is called `embod`"));
@@ -85,7 +85,7 @@ TEST(Compress, OtherOptimizersAndOneThresholdAreReportedAsUnavailable) {
   EXPECT_EQ(together.module().not_yet.size(), 1U);
 }
 
-TEST(Compress, UnknownArgumentsAndBareSpansAreRefused) {
+TEST(Compress, UnknownArgumentsAndSpansWithoutUnitsAreRejected) {
   EXPECT_THAT(with_compress("topk(1%, exact=false)").codes(), testing::Not(IsEmpty()));
   EXPECT_THAT(with_compress("topk()").codes(), testing::Not(IsEmpty()));
   EXPECT_THAT(with_compress("topk(1%, warmup=4)").codes(), ElementsAre("XG0107"));

@@ -37,13 +37,13 @@ TEST(Growth, HasTheFirstSizeAndTheLast) {
   EXPECT_FALSE(train.lr[2].span.has_value());
 }
 
-TEST(Growth, MayBeginAtOnce) {
+TEST(Growth, AGrowthThatBeginsAtOnceHasNoWarmup) {
   const Checked checked = growing("grow(64 .. 128, over=2 epochs)", "  epochs = 8\n  lr = fccs(0.1)");
   EXPECT_THAT(checked.codes(), IsEmpty());
   EXPECT_EQ(checked.module().train.lr.front().kind, "constant") << "nothing is left for a warm-up";
 }
 
-TEST(Growth, IsPartOfTheMathematics) {
+TEST(Growth, ChangesTheMathDigest) {
   const auto digest = [](const std::string& batch) { return growing(batch).module().math_digest; };
   const std::string one = digest("grow(64 .. 256, over=2 epochs)");
   EXPECT_EQ(digest("grow(64 .. 4 * 64, over=2 epochs)"), one);
@@ -53,7 +53,7 @@ TEST(Growth, IsPartOfTheMathematics) {
   EXPECT_NE(digest("256"), one);
 }
 
-TEST(Growth, WrongSizesAreRefusedWithSizesThatAreRight) {
+TEST(Growth, WrongSizesAreRejectedAndValidSizesProposed) {
   const auto refused = [](const std::string& sizes, const std::string& code, const std::string& message) {
     const Checked checked = growing("grow(" + sizes + ", over=2 epochs)");
     EXPECT_THAT(checked.codes(), ElementsAre(code)) << sizes;
@@ -69,7 +69,7 @@ TEST(Growth, WrongSizesAreRefusedWithSizesThatAreRight) {
   refused("64 .. 8192", "XG0511", "write 2 to 64 times the first size");
 }
 
-TEST(Growth, SpansInStepsAreRefused) {
+TEST(Growth, SpansInStepsAreRejected) {
   EXPECT_THAT(growing("grow(64 .. 128, over=20 steps)").rendered(), HasSubstr("in epochs or samples, not in steps"));
   EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", "  steps = 100").codes(), ElementsAre("XG0511"));
   const Checked curve =
@@ -83,13 +83,13 @@ TEST(Growth, SpansInStepsAreRefused) {
               IsEmpty());
 }
 
-TEST(Growth, ARunThatEndsBeforeItIsRefused) {
+TEST(Growth, ARunThatEndsBeforeTheGrowthIsRejected) {
   const Checked checked = growing("grow(64 .. 128, over=2 epochs, after=7 epochs)");
   EXPECT_THAT(checked.codes(), ElementsAre("XG0511"));
   EXPECT_THAT(checked.rendered(), HasSubstr("the batch grows for 9 epochs of a run of 8 epochs"));
 }
 
-TEST(Growth, AccumulatesByItself) {
+TEST(Growth, GradientAccumulationIsRejected) {
   EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", "  epochs = 8\n  grad_accumulation = 2").codes(),
               ElementsAre("XG0511"));
   EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", "  epochs = 8\n  grad_accumulation = 1").codes(), IsEmpty());

@@ -106,7 +106,7 @@ train t {
   EXPECT_EQ(terms[1].factor, 1);  // a term without a head keeps its expression
 }
 
-TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
+TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRejected) {
   for (const auto& [loss, message] :
        {std::pair{"exp(cosface(id, label)) + softmax_ce(early, label)", "is applied to the loss of a sharded head"},
         std::pair{"cosface(id, label) * softmax_ce(early, label)", "is applied to the loss of a sharded head"},
@@ -163,7 +163,7 @@ train t {
 }
 
 // The head pass runs after all operators of the stages, so no operator can read its results.
-TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRefused) {
+TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRejected) {
   const auto model = [](const std::string& statements, const std::string& metrics) {
     return Checked(
         "\nmodel m {\n  input x: f32[N, 8]\n  input y: index(10)[N]\n\n  feature = x -> linear(6)\n\n"
@@ -191,7 +191,7 @@ TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRefused) {
   }
 }
 
-TEST(LossTerms, AHeadThatNoTermUsesIsNamed) {
+TEST(LossTerms, AHeadThatTheLossDoesNotUseIsReported) {
   const Checked made = with_loss("cosface(id, label)");
   ASSERT_TRUE(made.file.has_value()) << made.rendered();
   ASSERT_EQ(made.module().not_yet.size(), 1U);

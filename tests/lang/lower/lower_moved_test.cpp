@@ -52,7 +52,7 @@ TEST(Moved, ARenamedModelHasTheDigestOfTheFirstOne) {
   EXPECT_THAT(moved.tensors(), testing::Contains("feat.weight"));
 }
 
-TEST(Moved, MovesOfImportedFilesCount) {
+TEST(Moved, MovesOfImportedFilesApply) {
   SourceMap sources;
   Diagnostics diagnostics;
   const OpRegistry ops = test_ops::registry();
@@ -69,7 +69,7 @@ TEST(Moved, MovesOfImportedFilesCount) {
   EXPECT_EQ(last_name(checked->run.moved, "part.a.weight"), "part.b.weight");
 }
 
-TEST(Moved, RefusesWhatContradictsTheModelOrAnotherMove) {
+TEST(Moved, MovesThatContradictTheModelOrEachOtherAreRejected) {
   const auto with = [](const std::string& moves) { return Checked(model_with("embed", moves)); };
   EXPECT_THAT(with("moved \"embed\" -> \"feat\"\n").codes(), ElementsAre("XG0226"));
   EXPECT_THAT(with("moved \"embed\" -> \"feat\"\n").rendered(), HasSubstr("the model still has `embed`"));

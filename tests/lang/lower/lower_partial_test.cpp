@@ -79,7 +79,7 @@ std::vector<std::string> terms_of(const std::string& loss) {
   return texts;
 }
 
-TEST(PartialLabels, ATermReadsOnlyOneLabel) {
+TEST(PartialLabels, PartsOfALossWithDifferentLabelsAreSeparateTerms) {
   EXPECT_THAT(terms_of("softmax_ce(a, kind)"), ElementsAre("1 softmax_ce"));
   EXPECT_THAT(terms_of("softmax_ce(a, kind) + 0.5 * softmax_ce(b, colour)"),
               ElementsAre("1 softmax_ce", "1 scale_shift"));
@@ -109,7 +109,7 @@ TEST(PartialLabels, LossesAreMultipliedByTheFactorsOfTheirOwnLabel) {
               ElementsAre("kind.labelled", "colour.labelled"));
 }
 
-TEST(PartialLabels, AreReadByLossesAndMetricsAlone) {
+TEST(PartialLabels, ReadersOtherThanLossesAndMetricsAreRejected) {
   struct Fault {
     Parts parts;
     const char* code;
@@ -135,7 +135,7 @@ TEST(PartialLabels, AreReadByLossesAndMetricsAlone) {
   }
 }
 
-TEST(PartialLabels, AnInputThatIsNoLabelNeedsAValueInEachSample) {
+TEST(PartialLabels, AnInputThatIsNotALabelNeedsAValueInEachSample) {
   const Checked made(R"(
 model m {
   input x: f32[N, 6]

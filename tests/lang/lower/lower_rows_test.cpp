@@ -19,7 +19,7 @@ std::string with_group(const std::string& settings, const std::string& optimizer
   return replaced(text, "sgd(momentum=0.9)", optimizer);
 }
 
-TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
+TEST(Rows, FormatsAreStoredPrintedAndPartOfTheMathDigest) {
   const Checked plain(small_run());
   const Checked checked(with_group("      weights = bf16\n      states = bf16\n      untouched = as_is\n"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -41,7 +41,7 @@ TEST(Rows, AFormatCanBeSetInOneLine) {
   EXPECT_EQ(row_rules(checked.module().train, "id.weight").weights, RowFormat::kBf16);
 }
 
-TEST(Rows, TheLongestPathDecides) {
+TEST(Rows, SettingsOfTheLongestMatchingPathApply) {
   const Checked checked(
       with_group("      weights = bf16\n      weight_decay = 0.5\n      weight {\n        weights = fp8\n      }\n"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -58,7 +58,7 @@ TEST(Rows, OtherTensorsHaveNoFormats) {
   }
 }
 
-TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
+TEST(Rows, Fp8RowsAreRejectedForOptimizersWithSecondMoments) {
   const Checked checked(with_group("      weights = fp8\n", "adamw"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
   EXPECT_THAT(checked.rendered(), HasSubstr("class weights in fp8 cannot hold the updates of `adamw`"));
@@ -68,7 +68,7 @@ TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
 }
 
 // Class rows have no trust ratio, so lars updates them like sgd, and lamb like adamw.
-TEST(Rows, Fp8HoldsTheUpdatesOfLarsAndNotOfLamb) {
+TEST(Rows, Fp8RowsAreAcceptedForLarsAndRejectedForLamb) {
   EXPECT_THAT(Checked(with_group("      weights = fp8\n", "lars")).codes(), ElementsAre());
   const Checked checked(with_group("      weights = fp8\n", "lamb"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
@@ -118,7 +118,7 @@ TEST(Rows, ExactAcceptsAnyOptimizerWithTheRuleOfSgd) {
   EXPECT_THAT(other.rendered(), HasSubstr("its rule is not that of sgd"));
 }
 
-TEST(Rows, ExactGoesWithWeightsInEveryFormat) {
+TEST(Rows, ExactAcceptsWeightsInEveryFormat) {
   for (const std::string weights : {"f32", "bf16", "fp8"}) {
     std::string text = with_group("      weights = " + weights + "   untouched = exact\n");
     text = replaced(text, "  optimizer", "  active_classes = sample(60%)\n  optimizer");
@@ -169,7 +169,7 @@ TEST(Rows, MayBeInAFileForLargeHeadsWithActiveClasses) {
   }
 }
 
-TEST(MathDifference, ASettingThatOneTextLacksIsNotSetThere) {
+TEST(MathDifference, ASettingThatOneTextLacksIsReportedAsNotSet) {
   const Checked then(with_group("      weights = bf16\n"));
   const Checked now(small_run());
   const auto differences = math_differences(*then.file, *now.file);

@@ -103,7 +103,7 @@ const std::vector<Case> kCases{
 TEST(Hints, EverySettingReachesTheModuleOrIsReportedAsUnavailable) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.path);
-    // The run that the case is compared with also has the group, but without the setting.
+    // The text that the case is compared with also has the group, but without the setting.
     const std::string path = c.path;
     const bool is_shard = path.find("shard.id") != std::string::npos;
     const Outcome base = is_shard ? check({{"schedule.shard.id.split", "classes"}})
@@ -149,7 +149,7 @@ TEST(Hints, RatesOfStorageHaveAUnitAndAreMoreThanNothing) {
 }
 
 // If a line has only a number, the unit is inserted before the comment at the end of the line.
-TEST(Hints, AUnitStandsBeforeItsComment) {
+TEST(Hints, AMissingUnitIsInsertedBeforeTheComment) {
   SourceMap sources;
   Diagnostics diagnostics;
   static const OpRegistry ops = test_ops::registry();
@@ -167,7 +167,7 @@ TEST(Hints, BucketsHaveAtLeastOneByte) {
   EXPECT_THAT(bucket("auto").codes(), ElementsAre("XG0205"));
 }
 
-TEST(Hints, FiguresAreServedAtAnAddressWithAPort) {
+TEST(Hints, APrometheusAddressNeedsAnIpAddressAndAPort) {
   const auto served = [](const std::string& address) { return check({{"train.log.prometheus", address}}).module; };
   for (const char* good : {"127.0.0.1:9464", "0.0.0.0:1", "10.1.2.3:65535"}) {
     EXPECT_NE(served('"' + std::string(good) + '"').find(good), std::string::npos) << good;
@@ -204,7 +204,7 @@ TEST(Hints, SecondCopiesHaveAnAbsolutePath) {
   }
 }
 
-TEST(Hints, TheCasesAboveAreAllSettings) {
+TEST(Hints, TheCasesCoverAllSettings) {
   std::set<std::string> covered{"cluster.nodes"};  // needs a network; tested below
   for (const Case& c : kCases) {
     covered.insert(c.path);

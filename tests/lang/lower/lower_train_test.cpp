@@ -24,7 +24,7 @@ std::vector<std::string> frozen(const Checked& checked) {
 }
 
 // The fix of XG0402 changes the number of classes where the text defines it.
-TEST(Classes, AreShownWhereTheTextCountsThem) {
+TEST(Classes, FixesChangeTheNumberOfClassesWhereItIsDefined) {
   const std::string more =
       replaced(small_run(), "synthetic([8], classes, samples=1000)", "synthetic([8], 12, samples=1000)");
   const Checked option(more);
@@ -48,7 +48,7 @@ TEST(Classes, AreShownWhereTheTextCountsThem) {
   EXPECT_THAT(fewer.rendered(), HasSubstr("option classes: int = 7 in 2 .. 1000"));
 }
 
-TEST(Classes, TheirPlaceGoesIntoTheModule) {
+TEST(Classes, TheModuleRecordsWhereTheirNumberIsDefined) {
   const Checked checked(small_run());
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   ASSERT_EQ(checked.module().data.class_counts.size(), 1U);
@@ -65,12 +65,12 @@ TEST(Freeze, MarksTheWeightsAtAndBelowItsPaths) {
   EXPECT_THAT(frozen(Checked(small_run())), IsEmpty());
 }
 
-TEST(Freeze, RefusesToLeaveNothingToTrain) {
+TEST(Freeze, FreezingAllWeightsIsRejected) {
   const Checked checked(small_run("  freeze = [embed, id]"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0509"));
 }
 
-TEST(Freeze, RefusesWhatHasNoWeights) {
+TEST(Freeze, APathWithoutWeightsIsRejected) {
   std::string text = small_run("  freeze = [act]");
   const std::string layer = "linear(4) as embed";
   text.replace(text.find(layer), layer.size(), layer + " -> relu as act");
@@ -96,7 +96,7 @@ TEST(Init, KeepsThePathAsItIsWritten) {
   EXPECT_EQ(checked.module().train.init_checkpoint, "ckpt/first");
 }
 
-TEST(ClassSettings, AreReadWithTheLabelsThatTheyGoBy) {
+TEST(ClassSettings, AreReadTogetherWithTheInputOfTheirLabels) {
   const Checked balanced(small_run("  order = balanced"));
   ASSERT_TRUE(balanced.file.has_value()) << balanced.rendered();
   EXPECT_EQ(balanced.module().train.order, SampleOrder::kBalanced);
@@ -123,7 +123,7 @@ TEST(ClassSettings, ChangeTheMathDigestAndTheirDefaultsDoNot) {
   EXPECT_FALSE(digests.insert(Checked(small_run("  class_weights = csv(\"a/w.csv\")")).module().math_digest).second);
 }
 
-TEST(ClassSettings, OtherWordsAreAnsweredWithTheChoices) {
+TEST(ClassSettings, UnknownWordsAreRejectedWithTheValidChoices) {
   const Checked near(small_run("  class_weights = inverse_frequenzy"));
   EXPECT_THAT(near.codes(), ElementsAre("XG0205"));
   EXPECT_THAT(near.rendered(), HasSubstr("`class_weights` is one of none, inverse_frequency, csv"));
@@ -140,7 +140,7 @@ TEST(ClassSettings, OtherWordsAreAnsweredWithTheChoices) {
   EXPECT_THAT(order.rendered(), HasSubstr("~   order = balanced\n"));
 }
 
-TEST(ClassSettings, ALossWithoutLabelsIsRefused) {
+TEST(ClassSettings, ALossWithoutLabelsIsRejected) {
   const auto text = [](const std::string& settings) {
     return "model m {\n  input x: f32[N, 4]\n  y = x -> linear(4)\n  output y\n}\n"
            "data d {\n  source train = synthetic([4], 3, samples=60)\n  x = pixels\n}\n"
@@ -158,7 +158,7 @@ TEST(ClassSettings, ALossWithoutLabelsIsRefused) {
   EXPECT_THAT(Checked(text("  class_weights = inverse_frequency\n")).codes(), ElementsAre("XG0510"));
 }
 
-TEST(ClassSettings, ALossWithTwoKindsOfLabelsIsRefused) {
+TEST(ClassSettings, ALossWithTwoKindsOfLabelsIsRejected) {
   const Checked two(
       "model m {\n  input x: f32[N, 4]\n  a = x -> linear(3)\n  b = x -> linear(3)\n  output a, b\n}\n"
       "data d {\n  source train = csv(\"t.csv\")\n  x = columns(0..4)\n  one = column(4) -> as_index(3)\n"

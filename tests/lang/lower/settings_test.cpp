@@ -26,7 +26,7 @@ Checked with_set(const std::string& path, const std::string& value, const std::s
   return Checked(small_run({}, declarations), {.sets = {{path, value}}});
 }
 
-TEST(SetFlag, RefusesAPathWithAnEmptyStep) {
+TEST(SetFlag, RejectsAPathWithAnEmptyStep) {
   const std::string hints = "\nschedule s {\n  stages = 2\n}\n";
   for (const char* path : {"schedule.", "schedule..stages", "schedule.stages.", "train..", "data.", ".", "..", ""}) {
     const Checked checked = with_set(path, "3", hints);
@@ -38,7 +38,7 @@ TEST(SetFlag, RefusesAPathWithAnEmptyStep) {
   EXPECT_THAT(checked.rendered(), HasSubstr("a step of the path is empty"));
 }
 
-TEST(SetFlag, RefusesToWalkBelowAValue) {
+TEST(SetFlag, RejectsAPathBelowAValue) {
   const Checked below = with_set("train.loss.x", "64");
   EXPECT_THAT(below.codes(), ElementsAre("XG0210"));
   EXPECT_THAT(below.rendered(), AllOf(HasSubstr("there is no `train.loss.x`"), HasSubstr("set `loss` as a whole"),
@@ -57,7 +57,7 @@ TEST(Settings, NothingIsSetBelowAValueInTheText) {
 }
 
 // Writes a group in place of every setting that takes a value.
-TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
+TEST(Settings, AValueThatIsWrittenAsAGroupIsRejected) {
   int tried = 0;
   for (const SettingDef& def : all_settings()) {
     const bool is_group = std::ranges::any_of(all_settings(), [&](const SettingDef& other) {
@@ -83,7 +83,7 @@ TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
   EXPECT_GT(tried, 150);
 }
 
-TEST(Ranges, ASizeOfZeroIsNotTheDefault) {
+TEST(Ranges, ASizeOfZeroIsRejected) {
   for (const char* path : {"schedule.memory_limit", "schedule.bucket", "cluster.node.memory"}) {
     const Checked none = with_set(path, "0B");
     EXPECT_THAT(none.codes(), ElementsAre("XG0214")) << path;
@@ -117,7 +117,7 @@ TEST(Ranges, AWholeNumberOfMoreThan64BitsIsOutOfRange) {
   EXPECT_THAT(argument.rendered(), HasSubstr("does not fit 64 bits"));
 }
 
-TEST(Ranges, OptimizersTakeWhatTheirFormulasTake) {
+TEST(Ranges, ArgumentsOfOptimizersAreCheckedAgainstTheirRanges) {
   for (const char* bad : {"adamw(beta1=2)", "adamw(beta1=-0.1)", "adamw(beta2=1)", "adamw(eps=-1)", "adamw(eps=0)",
                           "adamw(eps=1e-60)", "adamw(weight_decay=-5)", "adamw(weight_decay=1e60)", "sgd(momentum=5)",
                           "sgd(-1)", "sgd(momentum=1)", "lars(trust=0)", "lamb(beta1=1)", "adam(beta2=1)"}) {
@@ -136,7 +136,7 @@ TEST(Ranges, OptimizersTakeWhatTheirFormulasTake) {
               AllOf(HasSubstr("`momentum` of `sgd` cannot be 5\n"), HasSubstr("at least 0, and less than 1")));
 }
 
-TEST(Ranges, JitterIsAShare) {
+TEST(Ranges, JitterOutsideOfZeroToOneIsRejected) {
   const std::string stage = "pixels -> color_jitter(brightness=-1)";
   EXPECT_THAT(with_set("data.x", stage).codes(), testing::Contains("XG0413"));
 }
@@ -169,7 +169,7 @@ TEST(Metrics, NamesInAListAreUnique) {
               ElementsAre("arcface", "arcface_2", "arcface_easytrue_margin_gradexact"));
 }
 
-TEST(Metrics, NamesOfAnEvalBlockStay) {
+TEST(Metrics, NamesFromAnEvalBlockAreKept) {
   const Checked checked(
       small_run("  eval {\n    step = accuracy(id, label, k=5)\n    loss = accuracy(id, label)\n  }"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -230,7 +230,7 @@ TEST_F(ChoiceOfFiles, ListsTheDeclarationsOfAnotherFile) {
               AllOf(HasSubstr("declares no `cluster`"), Not(HasSubstr("0 declarations"))));
 }
 
-TEST_F(ChoiceOfFiles, APipeIsNoFileThatIsMissing) {
+TEST_F(ChoiceOfFiles, APipeIsReportedAsAPipeAndNotAsMissing) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(rendered(path("pipe"), {}),
               AllOf(HasSubstr("it is a pipe or a device, not a file"), HasSubstr("save it to a file first")));

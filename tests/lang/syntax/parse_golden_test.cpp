@@ -33,7 +33,7 @@ struct Parsed {
   }
 };
 
-TEST(ParseGolden, WorkedExamplesParseWithoutAWord) {
+TEST(ParseGolden, WorkedExamplesParseWithoutDiagnostics) {
   for (const std::string& name : test::golden_cases("parse", ".xgraph")) {
     if (!is_failing(name)) {
       const Parsed parsed(name, test::read_source_file("tests/golden/" + name));

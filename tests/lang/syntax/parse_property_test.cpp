@@ -87,7 +87,7 @@ void expect_sound(const std::string& text) {
   ASSERT_EQ(print_ast(second), printed);
 }
 
-TEST(ParseProperty, TokenSoupNeverBreaksTheParser) {
+TEST(ParseProperty, RandomTokensNeverBreakTheParser) {
   const uint64_t seed = 20'261'121;
   RecordProperty("seed", std::to_string(seed));
   std::mt19937_64 random(seed);

@@ -135,7 +135,7 @@ Outcome parse_text(std::string text) {
   return out;
 }
 
-TEST(ParserLimits, DeepTextsAreRefusedWithADiagnostic) {
+TEST(ParserLimits, DeeplyNestedTextsAreRejectedWithADiagnostic) {
   for (const Case& c : deep_cases()) {
     const Outcome out = parse_text(build(c, 100'000));
     bool refused = false;
@@ -178,7 +178,7 @@ TEST(ParserLimits, EverythingIsReadInLinearTime) {
   }
 }
 
-TEST(ParserLimits, TheFullSizeIsRead) {
+TEST(ParserLimits, FilesOfTheLargestSizeAreRead) {
   for (const Case& c :
        {Case{"list", "xgraph 1\nlet a = [", "1,", "]\n"}, Case{"bindings", "xgraph 1\nmodel m {\n", "a=1\n", "}\n"},
         Case{"pipe", "xgraph 1\nlet a = x", "->f", "\n"}}) {

@@ -109,7 +109,7 @@ TEST(ParseExpr, OperatorsBindAsTheGrammarSays) {
   EXPECT_EQ(grouped("10% * 25Gbit/s + 20 epochs"), "((10% * 25Gbit/s) + 20 epochs)");
 }
 
-TEST(ParseExpr, StagesHaveTheirForms) {
+TEST(ParseExpr, AllFormsOfStagesAreParsed) {
   EXPECT_EQ(grouped("x -> repeat depth - 1 as i { f(i) -> g } as blocks"),
             "(x -> repeat (depth - 1) as i { f(i) -> g } as blocks)");
   EXPECT_EQ(grouped("x -> residual { f -> g }"), "(x -> residual { f -> g })");
@@ -118,7 +118,7 @@ TEST(ParseExpr, StagesHaveTheirForms) {
   EXPECT_EQ(grouped("x -> net.f() -> net.g"), "(x -> net.f() -> net.g)");
 }
 
-TEST(ParseExpr, SpansCoverWhatWasWritten) {
+TEST(ParseExpr, SpansCoverTheTextOfTheirExpressions) {
   SourceMap sources;
   Diagnostics diagnostics;
   const int32_t file = sources.add("value", "(a + b) * f(c, k=2)");
@@ -200,7 +200,7 @@ TEST(ParseFile, TheEditionComesFirst) {
   EXPECT_THAT(Parsed("xgraph 1 let x = 1\n").faults(), ElementsAre("XG0110 1:10"));
 }
 
-TEST(ParseFile, OneRunGivesAllIndependentFaults) {
+TEST(ParseFile, AllIndependentFaultsAreReportedAtOnce) {
   const Parsed parsed(R"(xgraph 1
 
 modle a {
@@ -268,7 +268,7 @@ TEST(ParseFile, AMissingBraceAffectsNoOtherDeclaration) {
   EXPECT_THAT(Parsed("xgraph 1\nmodel m {\n}\n}\nlet x = 1\n").faults(), ElementsAre("XG0111 4:1"));
 }
 
-TEST(ParseFile, AnElseOnItsOwnLineIsReadAllTheSame) {
+TEST(ParseFile, AnElseOnItsOwnLineIsReportedButStillParsed) {
   const Parsed parsed("xgraph 1\nlet x = if true { 1 }\nelse { 2 }\nlet y = 3\n");
   EXPECT_THAT(parsed.faults(), ElementsAre("XG0116 3:1"));
   EXPECT_EQ(parsed.ast.decls.size(), 2U);
@@ -282,7 +282,7 @@ TEST(ParseFile, NamesThatLookLikeDimensionsAreWarnedOf) {
   EXPECT_FALSE(parsed.diagnostics.has_errors());
 }
 
-TEST(ParseFile, AWordThatIsNearIsProposed) {
+TEST(ParseFile, ASimilarWordIsProposed) {
   const Parsed parsed("xgraph 1\nmodle m {\n}\nthing m {\n}\n");
   ASSERT_EQ(parsed.diagnostics.all().size(), 2U);
   EXPECT_EQ(parsed.diagnostics.all()[0].fixes[0].title, "did you mean `model`?");

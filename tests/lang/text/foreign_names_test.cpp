@@ -179,7 +179,7 @@ const std::vector<Slip> kSlips{
     {"batch     = 32", "batch\u00A0= 32", "batch = 32"},
 };
 
-TEST(OtherLanguages, EditsLeadToWhatWasMeant) {
+TEST(OtherLanguages, EditsLeadToTheIntendedText) {
   for (const Slip& slip : kSlips) {
     SCOPED_TRACE(slip.wrong);
     const std::string text = mended(replaced(kText, slip.from, slip.wrong));
@@ -188,7 +188,7 @@ TEST(OtherLanguages, EditsLeadToWhatWasMeant) {
   }
 }
 
-TEST(OtherLanguages, OneSlipIsOneError) {
+TEST(OtherLanguages, EachSlipCausesOneError) {
   for (const Slip& slip : kSlips) {
     SCOPED_TRACE(slip.wrong);
     const Checked checked = check(replaced(kText, slip.from, slip.wrong));
@@ -197,10 +197,10 @@ TEST(OtherLanguages, OneSlipIsOneError) {
   }
 }
 
-TEST(OtherLanguages, TheTextItselfIsRight) { EXPECT_THAT(check(kText).codes(), IsEmpty()) << check(kText).rendered(); }
+TEST(OtherLanguages, TheTextHasNoMistakes) { EXPECT_THAT(check(kText).codes(), IsEmpty()) << check(kText).rendered(); }
 
 // If a fix has no edit, its text describes what to write.
-TEST(OtherLanguages, OtherWordsAreExplained) {
+TEST(OtherLanguages, ForeignConstructsWithoutAnEditAreExplained) {
   const auto of = [](const char* from, const std::string& to) { return check(replaced(kText, from, to)).rendered(); };
   EXPECT_THAT(of("  output", "  for i in 0..3 {\n    y = x -> relu\n  }\n  output"),
               HasSubstr("help: repeat stages: y = x -> repeat 3 as i { linear(64) -> relu }"));
@@ -224,7 +224,7 @@ TEST(OtherLanguages, OtherWordsAreExplained) {
 }
 
 // If a network of the library is not imported, the fix adds the import.
-TEST(OtherLanguages, NetsThatAreNotImportedAreBroughtIn) {
+TEST(OtherLanguages, FixesImportNetworksOfTheLibrary) {
   const auto of = [](const std::string& net) {
     return replaced(kText, "image -> conv(8, 3) -> relu -> flatten", "image -> " + net);
   };
@@ -240,7 +240,7 @@ TEST(OtherLanguages, NetsThatAreNotImportedAreBroughtIn) {
 }
 
 // If a network is imported by the name of another framework, the edits first correct the import and then the calls.
-TEST(OtherLanguages, NetsThatAreImportedByOtherNamesGetOurs) {
+TEST(OtherLanguages, FixesCorrectImportsByNamesOfOtherFrameworks) {
   const std::string line = "from \"std/nets\" use ";
   const std::string text =
       line + "resnet18\n" + replaced(kText, "image -> conv(8, 3) -> relu -> flatten", "image -> resnet18");
@@ -253,7 +253,7 @@ TEST(OtherLanguages, NetsThatAreImportedByOtherNamesGetOurs) {
 }
 
 // A fault in a model is one error. The evaluations that name the model are still declared and give no further errors.
-TEST(OtherLanguages, AWrongModelLeavesItsEvaluationsDeclared) {
+TEST(OtherLanguages, AFaultInAModelCausesNoErrorsInItsEvaluations) {
   const std::string eval =
       "lr = 0.1\n  eval {\n    test = accuracy(id, label, source=train)\n  }\n  checkpoint.best = highest(test, 3)\n"
       "  stop_when = plateau(test, 3 epochs)";

@@ -48,17 +48,17 @@ TEST(Lexer, NewlinesEndStatementsAtTopLevelAndInBraces) {
   EXPECT_THAT(Lexed("a\nb {\n\n c\n}\n").words(), ElementsAre("a", "|", "b", "{", "|", "c", "|", "}", "|"));
 }
 
-TEST(Lexer, NewlinesMeanNothingInParenthesesAndBrackets) {
+TEST(Lexer, NewlinesAreIgnoredInParenthesesAndBrackets) {
   EXPECT_THAT(Lexed("f(a,\n b\n)\n[1\n, 2]\n").words(),
               ElementsAre("f", "(", "a", ",", "b", ")", "|", "[", "1", ",", "2", "]", "|"));
 }
 
-TEST(Lexer, NewlinesCountAgainInBracesInsideParentheses) {
+TEST(Lexer, NewlinesEndStatementsInBracesInsideParentheses) {
   EXPECT_THAT(Lexed("(a -> if c {\nb\n})\n").words(),
               ElementsAre("(", "a", "->", "if", "c", "{", "|", "b", "|", "}", ")", "|"));
 }
 
-TEST(Lexer, LinesContinueAroundArrowsAndBehindOperators) {
+TEST(Lexer, LinesContinueAroundArrowsAndAfterOperators) {
   EXPECT_THAT(Lexed("x\n  -> a\n  # a comment\n\n  -> b ->\n c\n").words(),
               ElementsAre("x", "->", "a", "->", "b", "->", "c", "|"));
   for (const std::string sign :
@@ -72,7 +72,7 @@ TEST(Lexer, ADeclarationIsNeverAContinuation) {
   EXPECT_THAT(Lexed("x =\nmodel m {\n").words(), ElementsAre("x", "=", "|", "model", "m", "{", "|"));
 }
 
-TEST(Lexer, ARangeIsNotADot) {
+TEST(Lexer, RangesAndEllipsesAreSingleTokens) {
   const Lexed lexed("0..10 0.5..1.5 [N, ...]");
   EXPECT_THAT(lexed.words(), ElementsAre("0", "..", "10", "0.5", "..", "1.5", "[", "N", ",", "...", "]"));
   EXPECT_THAT(lexed.faults(), IsEmpty());
@@ -94,14 +94,14 @@ TEST(Lexer, StringsAreDecoded) {
   EXPECT_THAT(lexed.tokens.strings, ElementsAre("a\n\t\\\"\u4E00\U0001F600", ""));
 }
 
-TEST(Lexer, SaysWhatIsWrongWithAString) {
+TEST(Lexer, ReportsFaultsOfStrings) {
   EXPECT_THAT(Lexed("x = \"abc\ny = 1\n").faults(), ElementsAre("XG0104@\"abc"));
   EXPECT_THAT(Lexed(R"("\q" "\u{D800}" "\u{}" "\u{1234567}")").faults(),
               ElementsAre("XG0104@\\q", "XG0104@\\u{D800", "XG0104@\\u{", "XG0104@\\u{1234567"));
   EXPECT_THAT(Lexed("\"\\").faults(), ElementsAre("XG0104@\"\\", "XG0104@\\"));
 }
 
-TEST(Lexer, AStringIsClosedWhereItsLineEnds) {
+TEST(Lexer, AnUnclosedStringEndsWithItsLine) {
   // A carriage return before a line feed, or at the end of the file, does not belong to the line.
   for (const char* text : {"\"abc", "\"abc\n", "\"abc\r\n", "\"abc\r"}) {
     const Lexed lexed(text);
@@ -112,7 +112,7 @@ TEST(Lexer, AStringIsClosedWhereItsLineEnds) {
   }
 }
 
-TEST(Lexer, CommentsAreKeptBesideTheTokens) {
+TEST(Lexer, CommentsAreKeptSeparateFromTokens) {
   const Lexed lexed("# one\n## two\nx # three");
   EXPECT_THAT(lexed.words(), ElementsAre("x"));
   ASSERT_EQ(lexed.tokens.comments.size(), 3U);
@@ -132,7 +132,7 @@ TEST(Lexer, ReportsStrangeCharactersOnceEach) {
   EXPECT_THAT(Lexed("\xEF\xBB\xBFx").faults(), ElementsAre("XG0102@\xEF\xBB\xBF"));
 }
 
-TEST(Lexer, QuotesOfOtherLanguagesAreOneFaultWithTheirEdit) {
+TEST(Lexer, AStringInOtherQuotesIsOneFaultWithAnEdit) {
   for (const char* text : {"'ab'", "`ab`", "\u201Cab\u201D", "\u2018ab\u2019", "\u201Eab\u201C"}) {
     const Lexed lexed(text);
     EXPECT_THAT(lexed.faults(), ElementsAre("XG0102@" + std::string(text)));
@@ -140,7 +140,7 @@ TEST(Lexer, QuotesOfOtherLanguagesAreOneFaultWithTheirEdit) {
   }
 }
 
-TEST(Lexer, StringsHoldNoControlCharacters) {
+TEST(Lexer, ControlCharactersInStringsAreRejected) {
   EXPECT_THAT(Lexed("\"a\x1B[1m\"").faults(), ElementsAre("XG0102@\x1B"));
   EXPECT_EQ(Lexed("\"a\x1B\"").diagnostics.all()[0].fixes[0].edits[0].text, "\\u{1B}");
   // C functions would cut a path off at a zero byte.
@@ -149,7 +149,7 @@ TEST(Lexer, StringsHoldNoControlCharacters) {
   EXPECT_EQ(Lexed("\"a\\u{0}b\"").tokens.strings[0], "ab");
 }
 
-TEST(Lexer, BytesThatAreNoUtf8AreCounted) {
+TEST(Lexer, InvalidUtf8IsReportedOnceWithTheNumberOfBytes) {
   const Lexed lexed("## caf\xE9\nx = 1  # na\xEFve\n");
   EXPECT_THAT(lexed.faults(), ElementsAre("XG0102@\xE9"));
   EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 2 such bytes"));
@@ -168,7 +168,7 @@ TEST(Lexer, CountsTabsAndCarriageReturns) {
   EXPECT_THAT(lexed.words(), ElementsAre("a", "b", "c", "|", "d", "|"));
 }
 
-TEST(Lexer, CountsCarriageReturnsBehindComments) {
+TEST(Lexer, CountsCarriageReturnsAfterComments) {
   const Lexed lexed("a # note \r\n# more\r\nb\r\n");
   EXPECT_THAT(lexed.faults(), ElementsAre("XG0102@\r"));
   EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 3 such lines"));
@@ -181,7 +181,7 @@ TEST(Lexer, AnOpenParenthesisAffectsOnlyItsOwnStatement) {
                                          ")", "|", "}", "|"));
 }
 
-TEST(Lexer, ADeclarationInColumnOneClosesWhatIsOpen) {
+TEST(Lexer, ADeclarationInColumnOneClosesOpenBrackets) {
   EXPECT_THAT(Lexed("let x = f(a\nlet y = [1\nmodel m {\n}\n").faults(), ElementsAre("XG0111@(", "XG0111@["));
 }
 
@@ -190,14 +190,14 @@ TEST(Lexer, ReportsBracketsThatCloseNothing) {
   EXPECT_THAT(Lexed("(a]\n").faults(), ElementsAre("XG0111@(", "XG0111@]"));
 }
 
-TEST(Lexer, RefusesAFileThatIsTooLarge) {
+TEST(Lexer, AFileThatIsTooLargeIsRejected) {
   const Lexed lexed(std::string((4u << 20) + 1, ' '));
   ASSERT_EQ(lexed.diagnostics.all().size(), 1U);
   EXPECT_EQ(lexed.diagnostics.all()[0].code, "XG0101");
   EXPECT_EQ(lexed.tokens.tokens.size(), 1U);
 }
 
-TEST(Lexer, AFloodOfFaultsEndsAtAHundred) {
+TEST(Lexer, AtMostAHundredFaultsAreReported) {
   std::string text;
   for (int i = 0; i < 1000; ++i) {
     text += "$ ";

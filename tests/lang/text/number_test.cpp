@@ -83,7 +83,7 @@ TEST(Number, FractionsAreRoundedOnce) {
   EXPECT_EQ(real("1e-7"), 1e-7);
 }
 
-TEST(Number, UnitsHaveADimensionAndABase) {
+TEST(Number, ValuesWithUnitsAreConvertedToTheBaseUnit) {
   EXPECT_EQ(base("16GiB", Dimension::kSize), 17179869184.0);
   EXPECT_EQ(base("16GB", Dimension::kSize), 16e9);
   EXPECT_EQ(base("8bit", Dimension::kSize), 1.0);
@@ -101,7 +101,7 @@ TEST(Number, UnitsHaveADimensionAndABase) {
   EXPECT_EQ(base("1M samples", Dimension::kSamples), 1e6);
 }
 
-TEST(Number, WholeInBaseIsExactOrNothing) {
+TEST(Number, WholeInBaseIsEmptyUnlessItIsExact) {
   EXPECT_EQ(static_cast<int64_t>(*read("16GiB").number.whole_in_base()), int64_t{16} << 30);
   EXPECT_EQ(static_cast<int64_t>(*read("25Gbit/s").number.whole_in_base()), 3'125'000'000);
   EXPECT_FALSE(read("3bit").number.whole_in_base().has_value());
@@ -158,7 +158,7 @@ TEST(Number, EachFaultIsNamed) {
   }
 }
 
-TEST(Number, MendsThatAreMechanicalAreOffered) {
+TEST(Number, MechanicalFixesAreOffered) {
   const auto fix = [](const std::string& text) {
     SourceMap sources;
     Diagnostics diagnostics;

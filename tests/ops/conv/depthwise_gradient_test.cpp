@@ -133,7 +133,7 @@ TEST(DepthwiseGradient, AgreesWithTheFormulaForRandomConvolutions) {
 }
 
 // oneDNN's special code is used for windows of 3 x 3.
-TEST(DepthwiseGradient, IsTakenForOtherWindowsThanOneDnnKnows) {
+TEST(DepthwiseGradient, IsChosenForWindowsWithoutSpecialCodeInOneDnn) {
   dnn::ConvShape shape{.channels = 32, .out_channels = 32, .kernel = {5, 5}, .groups = 32};
   EXPECT_TRUE(takes_depthwise_gradient(shape));
   shape.kernel = {3, 3};

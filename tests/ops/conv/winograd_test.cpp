@@ -75,7 +75,7 @@ bool is_taken(int64_t channels, int64_t pixels, int64_t rows, bool gradient_of_w
 }
 
 // The choice follows measurements on one core with weights outside the cache (tests/ops/kernels_bench.cpp).
-TEST(Winograd, IsTakenWhereItWins) {
+TEST(Winograd, IsChosenOnlyIfItIsFaster) {
   EXPECT_TRUE(is_taken(64, 16, 64));
   EXPECT_TRUE(is_taken(128, 7, 4));
   EXPECT_TRUE(is_taken(256, 7, 64));

@@ -38,7 +38,7 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
   }
 }
 
-TEST(Facts, DigestFollowsSizesAndNotTimes) {
+TEST(Facts, TheDigestDependsOnSizesAndNotOnTimes) {
   const auto module = glyphs_module(64, 10, PrecisionMode::kF32);
   ASSERT_TRUE(module.ok());
   const auto a = collect_facts(module->graph, 8, true, detect_isa(), true);
@@ -131,7 +131,7 @@ TEST(Facts, KernelsThatDifferInOnePropertyAreTimedSeparately) {
 }
 
 // A reshape between channels-last images needs scratch memory; a reshape of row-major tensors does not.
-TEST(Facts, NodesThatDifferInTheirLayoutsHaveFactsOfTheirOwn) {
+TEST(Facts, NodesWithDifferentLayoutsHaveSeparateFacts) {
   Graph graph = graph_of("reshape", {kBatch, 8, 4, 4}, {{"shape", std::vector<int64_t>{kBatch, 4, 8, 4}}});
   const Node first = graph.nodes[0];
   ASSERT_TRUE(call_op(graph, *first.op, first.inputs, first.attrs, "again", Span{}).ok());

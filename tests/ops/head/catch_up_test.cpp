@@ -45,7 +45,7 @@ TEST(IdleSteps, SumsFollowTheirDefinition) {
   }
 }
 
-TEST(IdleSteps, ATableFromScratchHasTheBitsOfOneThatGrew) {
+TEST(IdleSteps, ARecomputedTableHasTheBitsOfAnExtendedTable) {
   IdleSteps grown(0.99, false);
   for (int64_t step = 1; step <= 6000; step += step % 7 + 1) {
     grown.advance(step, rate_of);
@@ -89,7 +89,7 @@ CaughtUpRows caught_up(const HeadWeights& stored, ClassRange rows, int64_t dim) 
 }
 
 // Rows that were updated once and then left alone are compared with updates by gradients of zero.
-TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
+TEST(CatchUp, IdleRowsEqualRowsUpdatedWithZeroGradients) {
   constexpr int64_t kDim = 43;
   constexpr int64_t kSteps = 2000;
   for (const bool nesterov : {false, true}) {
@@ -258,7 +258,7 @@ class Training {
     return of;
   }
 
-  // Runs the forward pass over the shards. `pass` holds each shard's classes that take part; null: all classes.
+  // Runs the forward pass over the shards. `active` holds the active classes of each shard; null: all classes.
   void forward(const test::HeadProblem& batch, int64_t first, int64_t rows, const std::vector<ActiveClasses>* active,
                float* loss, RowSoftmax* softmax, std::vector<Block>* logits) {
     std::vector<Block> stats;

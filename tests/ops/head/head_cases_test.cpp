@@ -93,7 +93,7 @@ const Loss kLosses[] = {
     {"threshold", true, margin(16, 1, 0.5, 0, MarginGrad::kThreshold)},
 };
 
-// Additional features of a loss.
+// Options of a loss that are tested in addition to its margin.
 enum Extra { kNothing, kFilter, kSmoothing, kFilterAndSmoothing, kFactors, kExtras };
 bool allowed(const Loss& loss, int extra) {
   const bool filter = extra == kFilter || extra == kFilterAndSmoothing;
@@ -162,7 +162,7 @@ void narrow(test::HeadProblem& problem, RowFormat format) {
   problem.weight = NarrowRows(format, problem.weight, problem.dim).values();
 }
 
-// Tests all combinations of mode, row format and loss. The other settings take turns.
+// Tests all combinations of mode, row format and loss. The other settings alternate.
 TEST(HeadCases, EveryModeFormatAndMarginMatchesTheOracle) {
   std::vector<std::pair<Isa, bool>> operands;
   for (const bool bf16 : {false, true}) {
@@ -284,7 +284,7 @@ const Extreme kExtremes[] = {
      [](test::HeadProblem& p) { for_some_classes(p, [&](float* w) { scale(w, p.dim, 1e21F); }); }},
     {"ManyRows", 130, 600, 2,
      [](test::HeadProblem& p) {
-       for (int64_t row = 0; row < p.rows; row += 50) {  // class 7 in every run; some rows almost parallel to it
+       for (int64_t row = 0; row < p.rows; row += 50) {  // every 50th row has class 7 and is almost parallel to it
          p.labels[static_cast<size_t>(row)] = 7;
          std::copy_n(weight(p, 7), p.dim, feature(p, row));
          feature(p, row)[row / 50] *= 1.02F;
@@ -389,7 +389,7 @@ TEST(HeadCases, GradientsOfEveryModeAndMarginAreThoseOfTheLoss) {
           norm = std::sqrt(norm);
           const std::vector<float> before = values;
           double sums[2] = {0, 0};
-          double moved = 0;  // along the gradient
+          double moved = 0;  // length of the step along the gradient
           for (const int side : {0, 1}) {
             for (size_t i = 0; i < values.size(); ++i) {
               values[i] = before[i] + (side == 0 ? step : -step) * static_cast<float>(gradient[i] / norm);

@@ -183,7 +183,7 @@ TEST(HeadKernels, ProductsInF32AreOneChainOfFusedMultiplyAddsForEveryShape) {
   }
 }
 
-TEST(HeadKernels, TilesGiveTheProductsOfPairs) {
+TEST(HeadKernels, AmxTilesGiveTheProductsOfBf16Pairs) {
   if (__builtin_cpu_supports("avx512bf16") == 0) {
     GTEST_SKIP() << "this processor has no AVX512-BF16";
   }
@@ -201,7 +201,7 @@ TEST(HeadKernels, TilesGiveTheProductsOfPairs) {
 
 // The product does not read prefetched memory, so its result stays the same. The prefetch ranges advance until they are
 // empty.
-TEST(HeadKernels, ProductsTakeWhatTheyPrefetchFromTheFront) {
+TEST(HeadKernels, ProductsConsumePrefetchRangesFromTheFront) {
   const std::vector<char> ahead(1 << 16);
   std::vector<std::pair<const HeadKernels*, bool>> kernels{{&kHeadAvx2, false}};
   if (__builtin_cpu_supports("avx512bw") != 0) {
@@ -243,7 +243,7 @@ TEST(HeadKernels, ExponentialsAreWithinOneAndAHalfUlp) {
 }
 
 // Row blocks are not padded here, but the sums of a class must equal those over padded blocks.
-TEST(HeadKernels, SumsOfRowsCountLanesInsideTheirRowBlock) {
+TEST(HeadKernels, SumsOverRowsAssignLanesWithinEachRowBlock) {
   constexpr int64_t kRows = 96;
   std::vector<float> z(kRows);
   const RandomStream stream(4, 4);
@@ -268,7 +268,7 @@ TEST(HeadKernels, SumsOfRowsCountLanesInsideTheirRowBlock) {
 }
 
 // The statistics of one row have the bits of the scalar computation: strips of 64, then the fold.
-TEST(HeadKernels, StatisticsFoldStripsOf64Ascending) {
+TEST(HeadKernels, StatisticsFoldStripsOf64InAscendingOrder) {
   constexpr int64_t kClasses = 150;
   constexpr int64_t kRows = 32;
   std::vector<float> z(kClasses * 48);

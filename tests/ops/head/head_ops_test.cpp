@@ -161,7 +161,7 @@ TEST(DenseLoss, PositionsWithALabelAreAveraged) {
   EXPECT_LE(test::relative_error(dx, std::vector<double>(want.begin(), want.end())), 1e-6);
 }
 
-TEST(DenseLoss, TopkGivesTheBestFirst) {
+TEST(DenseLoss, TopkReturnsTheBestFirst) {
   std::vector<float> logits{1, 3, 3, 0, 7, -1};
   std::vector<int32_t> classes(3);
   std::vector<float> scores(3);
@@ -188,7 +188,7 @@ TEST(HeadOps, HeadsOwnTheirClassWeightsAndGiveShardedLogits) {
   EXPECT_TRUE(cosine.def.head({}).cosine);
 }
 
-TEST(HeadOps, LossesSayTheirMargin) {
+TEST(HeadOps, ArgumentsOfLossesBecomeMarginForms) {
   const Attrs attrs{{"margin", 0.3}, {"scale", int64_t{32}}, {"easy", true}, {"margin_grad", std::string("threshold")}};
   const auto arc = op_named("arcface").def.margin(attrs);
   ASSERT_TRUE(arc.ok());
@@ -206,7 +206,7 @@ TEST(HeadOps, LossesSayTheirMargin) {
   }
 }
 
-TEST(HeadOps, WrongCallsAreRefusedInWords) {
+TEST(HeadOps, WrongCallsAreRejectedWithAMessage) {
   const auto message = [](const auto& result) { return result.ok() ? "accepted" : result.error().message; };
   const std::vector<TensorType> dense{logits_type(10, false), label_type(10)};
   EXPECT_EQ(message(op_named("arcface").def.infer(dense, {{"margin", 0.5}, {"scale", 64.0}})),
@@ -230,7 +230,7 @@ TEST(HeadOps, WrongCallsAreRefusedInWords) {
             "accepted");
 }
 
-TEST(HeadOps, MarginsThatTeachNothingAreRefused) {
+TEST(HeadOps, MarginsOutOfRangeAreRejected) {
   Graph graph;
   const ValueId x = graph.add_input("x", {.dtype = DType::kF32, .dims = {kBatch, 8}});
   const ValueId label = graph.add_input("label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = 5});

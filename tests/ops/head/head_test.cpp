@@ -184,7 +184,7 @@ TEST_P(HeadOnIsa, FiltersMatchTheOracleWithEveryMargin) {
   }
 }
 
-TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromTheEnds) {
+TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromUnitCosines) {
   expect_right(make_problem({.classes = 333,
                              .dim = 64,
                              .rows = 30,
@@ -195,7 +195,7 @@ TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromTheEnds) {
                {.shards = 2, .pass_rows = 30, .norm_rows = 5, .isa = isa()});
 }
 
-TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
+TEST(Margin, TheExactSlopeIsFiniteAtUnitCosines) {
   for (const double x : {-1.0, 1.0}) {
     const Margin at_end = margin_of(margin(16, 1, 0.5, 0, MarginGrad::kExact), x);
     EXPECT_TRUE(std::isfinite(at_end.psi) && std::isfinite(at_end.slope)) << x << ": " << at_end.slope;
@@ -203,7 +203,7 @@ TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
 }
 
 // For all margins, psi increases with the cosine, and the computed slope is the slope of psi.
-TEST(Margin, TheCappedSlopeIsThatOfAMarginThatRisesEverywhere) {
+TEST(Margin, TheCappedSlopeIsThatOfAnIncreasingMargin) {
   constexpr double kStep = 1e-6;
   for (const double m1 : {0.5, 1.0, 1.35, 2.0, 4.0}) {
     for (const double m2 : {-3.2, -0.5, 0.0, 0.5, 3.2}) {
@@ -233,7 +233,7 @@ TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {
   }
 }
 
-TEST_P(HeadOnIsa, FactorsOfRowsMatchTheOracle) {
+TEST_P(HeadOnIsa, WeightedRowsMatchTheOracle) {
   MarginForm smooth;
   smooth.smoothing = 0.1;
   for (const MarginForm& form : {smooth, margin(16, 1, 0, 0.2), margin(32, 1, 0.4, 0)}) {
@@ -295,7 +295,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
               problem,
               {.shards = shards, .pass_rows = 40, .norm_rows = 20, .workers = workers, .isa = isa(), .fused = fused});
           EXPECT_NEAR(other.squares, one.squares, 1e-12 * one.squares);
-          other.squares = one.squares;  // summed here per shard; blocks are compared by the next test
+          other.squares = one.squares;  // summed by shard here; the next test compares sums of blocks
           EXPECT_TRUE(other == one);
         }
       }
@@ -327,7 +327,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheLogitsThatAreKept) {
 
 // Passes compute with the values of rows in narrow formats under every plan, and the update stores one of the two
 // neighbours of the f32 result.
-TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
+TEST_P(HeadOnIsa, RowsInNarrowFormatsGiveTheBitsOfEqualRowsInF32) {
   for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8}) {
     for (const bool cosine : {false, true}) {
       test::HeadProblem problem = make_problem({.classes = 700,
@@ -466,7 +466,7 @@ test::HeadProblem selected_problem(int64_t classes, bool bf16, bool cosine) {
   return problem;
 }
 
-TEST_P(HeadOnIsa, SelectedClassesAreAHeadOfTheirOwn) {
+TEST_P(HeadOnIsa, ActiveClassesAreTrainedLikeAHeadOfTheirOwn) {
   for (const auto& [classes, active] : {std::pair<int64_t, int64_t>{3000, 300}, {900, 800}, {20'902, 400}}) {
     for (const bool cosine : {false, true}) {
       expect_own_head(selected_problem(classes, bf16(), cosine),
@@ -584,14 +584,14 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
   }
 }
 
-TEST_P(HeadOnIsa, PassesOfManyRowsGoThroughTheTilesInRuns) {
+TEST_P(HeadOnIsa, PassesWithMoreRowsThanATileMatchTheOracle) {
   // A tile holds fewer than 600 rows.
   expect_right(make_problem({.classes = 130, .dim = 32, .rows = 600, .bf16 = bf16(), .bias = true, .seed = 51}),
                {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa()});
 }
 
-// The part of a row that is perpendicular to the class weight is added once, after all runs of rows and tiles of its
-// block.
+// The part of a row that is perpendicular to the class weight is added once, after all groups of rows and tiles of the
+// class block.
 TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
   test::HeadProblem problem = make_problem({.classes = 300,
                                             .dim = 32,
@@ -600,7 +600,7 @@ TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
                                             .cosine = true,
                                             .margin = margin(16, 1, 0.5, 0),
                                             .seed = 52});
-  // Class 7 has a row of every run, and some rows are almost parallel to it.
+  // Every 50th row has class 7 and is almost parallel to the weight of this class.
   for (int64_t row = 0; row < problem.rows; row += 50) {
     problem.labels[static_cast<size_t>(row)] = 7;
     for (int64_t d = 0; d < problem.dim; ++d) {
@@ -614,7 +614,7 @@ TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
   expect_right(problem, {.shards = 2, .pass_rows = 120, .norm_rows = 60, .isa = isa()});
 }
 
-TEST_P(HeadOnIsa, FeaturesInBf16GiveWhatTheirValuesGive) {
+TEST_P(HeadOnIsa, FeaturesInBf16GiveTheResultsOfEqualFeaturesInF32) {
   test::HeadProblem problem =
       make_problem({.classes = 300, .dim = 40, .rows = 16, .bf16 = bf16(), .cosine = true, .seed = 61});
   for (float& x : problem.features) {

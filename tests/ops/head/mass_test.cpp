@@ -59,7 +59,7 @@ double naive_share(const Numbers& of, const std::set<int32_t>& active) {
   return share;
 }
 
-TEST(HeadMass, IsThatOfTheDefinitionForAnyShards) {
+TEST(HeadMass, FollowsItsDefinitionForAnyNumberOfShards) {
   constexpr uint64_t kSeed = 9;
   RecordProperty("seed", static_cast<int>(kSeed));
   const Numbers made = numbers(kSeed);

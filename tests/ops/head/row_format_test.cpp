@@ -64,7 +64,7 @@ TEST(RowFormat, NumbersOfBf16AreStoredAsThemselves) {
   EXPECT_EQ(stored(RowFormat::kBf16, values, RandomStream(1, 2)), values);
 }
 
-TEST(RowFormat, MeansOfRoundedNumbersAreTheNumbers) {
+TEST(RowFormat, StochasticRoundingIsUnbiased) {
   constexpr int kDraws = 20'000;
   const std::vector<float> values{1.0F,     1.003F,  -1.003F, 0.7F,   -0.3337F, 100.7F,  3.1e-3F, -2e-4F, 447.0F,
                                   0.01562F, 0.0157F, 0.001F,  400.0F, 17.3F,    -250.0F, 0.25F,   1e-5F,  33.0F};
@@ -123,7 +123,7 @@ TEST(RowFormat, ScalesOfFp8ArePowersOfTwoThatFit) {
   EXPECT_GT(scale, 0);
 }
 
-TEST(RowFormat, NumbersThatAreNotFiniteAreNotHidden) {
+TEST(RowFormat, NanAndInfinityStayVisible) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   for (uint64_t seed = 0; seed < 100; ++seed) {

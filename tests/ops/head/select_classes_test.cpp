@@ -109,7 +109,7 @@ std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours, uint64_t ho
   return lists;
 }
 
-// The targets, and the classes of their lists that are selected, by the definition.
+// The selection by its definition: the targets, and the classes selected from their neighbour lists.
 struct Chosen {
   std::set<int32_t> targets;
   std::set<int32_t> near;
@@ -201,7 +201,7 @@ TEST(SelectClasses, TargetsAndDrawnClassesFillTheActiveClasses) {
   }
 }
 
-TEST(SelectClasses, ListsAreReadByPositionAsLongAsThereIsRoom) {
+TEST(SelectClasses, ListsAreReadByPositionUntilTheSelectionIsFull) {
   for (const auto& [classes, active, neighbours] : std::vector<std::array<int64_t, 3>>{{20'902, 2'000, 8},
                                                                                        {20'902, 2'000, 100},
                                                                                        {20'902, 130, 4},
@@ -226,7 +226,7 @@ TEST(SelectClasses, ListsAreReadByPositionAsLongAsThereIsRoom) {
 }
 
 // Positions 0 and 1 are two classes; position 2 adds two more.
-TEST(SelectClasses, TheLastPositionJoinsAsFarAsThereIsRoomByTurns) {
+TEST(SelectClasses, TheLastPositionIsFilledInRotatingOrderOfTheTargets) {
   const std::vector<int32_t> lists = {0, 5, 6, 1, 5, 7, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 7};
   for (int64_t active = 1; active <= 8; ++active) {
     HeadShape shape = selection_of(8, active, 2, 3);
@@ -240,7 +240,7 @@ TEST(SelectClasses, TheLastPositionJoinsAsFarAsThereIsRoomByTurns) {
   }
 }
 
-TEST(SelectClasses, ListsThatNameTheirClassAloneChangeNothing) {
+TEST(SelectClasses, ListsThatContainOnlyTheirClassChangeNothing) {
   std::vector<int32_t> lists(50'000);
   std::iota(lists.begin(), lists.end(), 0);
   const auto labels = some_labels(50'000, 100, 7);
@@ -301,7 +301,7 @@ TEST(SelectClasses, OneShardMayHaveAllActiveClasses) {
   EXPECT_EQ(sum, kActive);
 }
 
-TEST(SelectClasses, StepsAndSeedsSelectOthers) {
+TEST(SelectClasses, OtherStepsAndSeedsSelectOtherClasses) {
   HeadShape shape = selection_of(50'000, 1'000, 0);
   shape.log_q = false;
   const Selected one = select(shape, {}, {}, {.seed = 1, .step = 1, .threads = 1});

@@ -86,7 +86,7 @@ void expect_right(const HeadShape& shape, const std::function<void(int64_t)>& ma
   }
 }
 
-TEST(TreeFold, SumsAreThoseOfTheTreeInWhateverOrderBlocksAreFinished) {
+TEST(TreeFold, SumsDoNotDependOnTheOrderInWhichBlocksFinish) {
   for (const int workers : {1, 2, 5, 16}) {
     for (const auto& [shard, shards] : {std::pair{0, 1}, std::pair{1, 3}, std::pair{4, 5}, std::pair{70, 123}}) {
       SCOPED_TRACE(std::to_string(workers) + " workers, shard " + std::to_string(shard));
@@ -101,7 +101,7 @@ TEST(TreeFold, SumsAreThoseOfTheTreeInWhateverOrderBlocksAreFinished) {
 
 // While one block takes long, the other worker computes the remaining blocks of its share. There are enough buffers to
 // continue for some time.
-TEST(TreeFold, ABlockThatTakesLongDoesNotHoldUpTheNext) {
+TEST(TreeFold, ASlowBlockDoesNotStopTheOtherWorker) {
   constexpr int64_t kOthers = 16;
   constexpr int64_t kBlocks = 123;
   for (const int64_t slow : {0, 1, 5, 64, 100}) {

@@ -161,7 +161,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForEveryLength) {
 
 // Sums of squares are kept as sixteen running sums in f64 over all calls. Element i is added to sum i % 16, and
 // elements beyond the last one must not be added.
-TEST_P(CompiledLoop, SquaresAreAddedToTheSums) {
+TEST_P(CompiledLoop, SquaresOfResultsAreAddedToRunningSums) {
   LoopForm form = form_of(*parse_scalar_expr("x0 * x2 + x1 / 3, x0, 5"));
   form.squares = true;
   std::mt19937 random(3);
@@ -195,7 +195,7 @@ TEST_P(CompiledLoop, SquaresAreAddedToTheSums) {
 }
 
 // `previous = weight` and `weight = ...` both read the old weight, however the range is divided.
-TEST_P(CompiledLoop, AResultMayTakeThePlaceOfAnInput) {
+TEST_P(CompiledLoop, AResultMayOverwriteAnInput) {
   const LoopForm form = form_of(*parse_scalar_expr("x0 + x1 * x2, x0"));
   for (const bool compile : {true, false}) {
     const ElementLoop loop(form, GetParam(), compile);
@@ -219,7 +219,7 @@ TEST_P(CompiledLoop, AResultMayTakeThePlaceOfAnInput) {
 INSTANTIATE_TEST_SUITE_P(InstructionSets, CompiledLoop, ::testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
-TEST(Jit, IsLeftOutOnRequest) {
+TEST(Jit, CanBeTurnedOff) {
   use_jit(false);
   const ElementLoop loop(form_of(*parse_scalar_expr("x0 + 41.5")), detect_isa(), true);
   use_jit(true);
@@ -261,7 +261,7 @@ class KernelCache : public ::testing::Test {
   std::optional<std::string> before_;
 };
 
-TEST_F(KernelCache, GivesWhatWasStored) {
+TEST_F(KernelCache, StoredCodeIsReadBack) {
   EXPECT_EQ(read_object("key"), std::nullopt);
   store_object("key", "code\nof a loop");
   EXPECT_EQ(read_object("key"), "code\nof a loop");
@@ -271,7 +271,7 @@ TEST_F(KernelCache, GivesWhatWasStored) {
   EXPECT_EQ(info.st_mode & 0777, 0600U);
 }
 
-TEST_F(KernelCache, RefusesWhatIsDamaged) {
+TEST_F(KernelCache, DamagedFilesAreRejected) {
   store_object("key", "code of a loop");
   const std::string whole = testing::read_file(path());
   const auto write = [&](const std::string& content) {
@@ -293,13 +293,13 @@ TEST_F(KernelCache, RefusesWhatIsDamaged) {
 }
 
 // Another process that can write to the directory could store a valid file under the name of another key.
-TEST_F(KernelCache, RefusesCodeOfAnotherLoop) {
+TEST_F(KernelCache, CodeOfAnotherLoopIsRejected) {
   store_object("other", "code");
   std::filesystem::rename(path_in_cache("loop", "other"), path());
   EXPECT_EQ(read_object("key"), std::nullopt);
 }
 
-TEST_F(KernelCache, RefusesWhatOthersMayHaveWritten) {
+TEST_F(KernelCache, FilesThatOtherUsersCanWriteAreRejected) {
   store_object("key", "code");
   for (const mode_t mode : {0620U, 0602U, 0666U}) {
     ASSERT_EQ(::chmod(path().c_str(), mode), 0);

@@ -20,9 +20,9 @@ constexpr int64_t kInputs = int64_t{1} << 32;
 constexpr int64_t kChunk = int64_t{1} << 16;
 
 struct Worst {
-  double ulps = 0;  // error of results that are normal numbers
+  double ulps = 0;  // largest error of results that are normal numbers
   float at = 0;
-  int64_t wrong = 0;  // results that are not a number, infinite or finite where the value in f64 is not
+  int64_t wrong = 0;  // results that are NaN, infinite or finite although the value in f64 is not
 };
 
 bool same(float a, float b) {

@@ -42,8 +42,8 @@ ScalarExpr function(ScalarOp op) {
 struct Bound {
   ScalarOp op;
   double low, high;
-  double ulps;      // error of the result
-  double absolute;  // error of small results
+  double ulps;      // largest error of a result, in units of the last place
+  double absolute;  // errors up to this size are ignored
 };
 
 TEST(Interpreter, EachOperationIsNearItsValueInF64) {
@@ -99,7 +99,7 @@ TEST(Interpreter, LogarithmsOfSubnormalNumbersAreNearTheirValues) {
   EXPECT_TRUE(std::isnan(run(function(ScalarOp::kLog), {{-0x1p-149F}}, detect_isa())[0]));
 }
 
-TEST(Interpreter, NanAndInfinityPass) {
+TEST(Interpreter, NanAndInfinityArePropagated) {
   const float nan = NAN;
   EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[0]));
   EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[1]));
@@ -177,7 +177,7 @@ TEST(OwnUpdate, AgreesWithTheKernel) {
 }
 
 // States that are assigned the weight, or each other, get the values from before the step.
-TEST(OwnUpdate, AResultThatIsAnInputIsTheOldValue) {
+TEST(OwnUpdate, StatesAssignedFromInputsGetTheOldValues) {
   CallSpec call{.name = "own", .args = {}, .span = {}};
   store_update_rule(*make_update_rule(*parse_scalar_expr("x0 - x4 * x1, x0, x2"), {0, 0}), {"previous", "before"},
                     call.args);
@@ -195,7 +195,7 @@ TEST(OwnUpdate, AResultThatIsAnInputIsTheOldValue) {
   }
 }
 
-TEST(OwnUpdate, BitsDoNotDependOnTheCut) {
+TEST(OwnUpdate, BitsDoNotDependOnTheSizesOfThePieces) {
   const OptimizerForm own = *optimizer_form(own_adamw());
   const UpdateScalars u = update_scalars(own, 0.01, 0.01, true, 3);
   std::mt19937 random(5);

@@ -107,7 +107,7 @@ TEST(KnnCells, TheGraphOfAllCellsIsTheExactOne) {
   }
 }
 
-TEST(KnnCells, ListsAreTheSameWhateverComputesThem) {
+TEST(KnnCells, ListsDoNotDependOnWorkersOrInstructionSets) {
   const Matrix m = clusters(5000, 24, 60, 0.5F);
   const Cells one = build(m, 10, 3, Isa::kAvx2, 1);
   expect_lists(m, 10, one.ids);
@@ -140,7 +140,7 @@ TEST(KnnCells, FewCellsFindMostNeighboursOfClusters) {
 }
 
 // If there are fewer classes than the recall samples, all of them are counted, so the share is known.
-TEST(KnnCells, RecallIsTheShareOfTheNearestThatListsName) {
+TEST(KnnCells, RecallIsTheShareOfExactNeighboursInTheLists) {
   const Matrix m = random_rows(200, 16);
   const std::vector<int32_t> all = exact(m, 9);
   std::vector<int32_t> some = all;
@@ -161,7 +161,7 @@ TEST(KnnCells, RecallIsTheShareOfTheNearestThatListsName) {
 }
 
 // All classes lie in one cell, and no class is compared with the whole cell.
-TEST(KnnCells, EqualRowsTakeNoLongerThanOthers) {
+TEST(KnnCells, EqualRowsNeedABoundedNumberOfComparisons) {
   Matrix m = random_rows(20'000, 8);
   for (const float scale : {1.0F, 0.0F}) {
     for (int64_t c = 0; c < m.classes; ++c) {

@@ -17,10 +17,10 @@
 namespace xrun::ops {
 namespace {
 
-// The shares of a build. Each has a thread, and they copy results from each other.
+// The memory and the barrier by which the threads of a build copy results from each other. Each share has a thread.
 struct Meeting {
   explicit Meeting(int n) : arrays(static_cast<size_t>(n)), barrier(n) {}
-  std::vector<std::span<std::byte>> arrays;  // one per share
+  std::vector<std::span<std::byte>> arrays;  // array that each share gathers
   std::barrier<> barrier;
 };
 
@@ -135,7 +135,7 @@ Matrix rows_of(int64_t classes, int64_t dim) {
   return m;
 }
 
-TEST(KnnShares, AreRunsOfBlocks) {
+TEST(KnnShares, AreConsecutiveBlocks) {
   Meeting meeting(3);
   const ThreadShares middle(meeting, 1);
   EXPECT_EQ(middle.own(10), (BlockRange{3, 6}));

@@ -113,7 +113,7 @@ TEST(Knn, EqualScoresComeInTheOrderOfIds) {
   expect_exact(m, 16);
 }
 
-TEST(Knn, RowsOfAnyLengthHaveADirection) {
+TEST(Knn, RowsOfAnyNormHaveADirection) {
   Matrix m = random_rows(500, 30);
   const float lengths[] = {0, 1e-20F, 1e-12F, 1e-3F, 1, 1e20F, 3e37F};
   for (int64_t c = 0; c < 500; ++c) {
@@ -139,7 +139,7 @@ TEST(Knn, RowsThatAreNotFiniteCountAsZero) {
 }
 
 // The rows of a cluster round to nearly the same bf16, which gives more candidates than a list holds.
-TEST(Knn, ClustersWithinTheRoundingAreSearchedAgain) {
+TEST(Knn, ClustersCloserThanTheRoundingOfBf16AreSearchedAgain) {
   for (const double width : {0.0, 1e-4, 3e-3}) {
     Matrix m = random_rows(1200, 40);
     const Matrix centres = random_rows(5, 40, 1);
@@ -159,7 +159,7 @@ TEST(Knn, ClustersWithinTheRoundingAreSearchedAgain) {
 }
 
 // Each row compares nearer than the one before, so every row is a candidate for a while.
-TEST(Knn, ScoresThatAscendAreAllConsidered) {
+TEST(Knn, AscendingScoresAreAllConsidered) {
   Matrix m = random_rows(1500, 16);
   for (int64_t c = 0; c < 1500; ++c) {
     for (int64_t d = 0; d < 16; ++d) {
@@ -169,7 +169,7 @@ TEST(Knn, ScoresThatAscendAreAllConsidered) {
   expect_exact(m, 32);
 }
 
-TEST(Knn, KeysAscendAsScoresDescendAndIdsAscend) {
+TEST(Knn, KeysOrderByDescendingScoreThenAscendingId) {
   const float scores[] = {1, 0.5F, 1e-30F, 0, -1e-30F, -0.5F, -1};
   for (size_t i = 0; i + 1 < std::size(scores); ++i) {
     EXPECT_LT(knn_key(scores[i], 7), knn_key(scores[i + 1], 0));
@@ -180,7 +180,7 @@ TEST(Knn, KeysAscendAsScoresDescendAndIdsAscend) {
   EXPECT_EQ(knn_id(knn_key(0.25F, 2'147'483'647)), 2'147'483'647);
 }
 
-TEST(Knn, AListKeepsTheBestOrSaysThatItOverflowed) {
+TEST(Knn, ACandidateListKeepsTheBestOrReportsAnOverflow) {
   for (const float slack : {0.0F, 0.01F, 10.0F}) {
     std::vector<uint64_t> keys(64);
     int32_t count = 0;
@@ -213,7 +213,7 @@ TEST(Knn, AListKeepsTheBestOrSaysThatItOverflowed) {
   }
 }
 
-TEST(Knn, ScansFindWhatIsAtALimit) {
+TEST(Knn, ScansFindScoresThatEqualALimit) {
   constexpr int64_t kStride = 37;
   std::vector<float> scores(32 * kStride);
   std::vector<float> rows(32);

@@ -13,7 +13,7 @@ namespace {
 
 struct Operand {
   TensorType type;
-  Values values;  // values as stored
+  Values values;  // values after rounding to the type
   Memory memory;
 };
 
@@ -104,7 +104,7 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
     shapes.inputs.push_back(out);
     for (int k = 1; k < 3; ++k) {
       TensorType other = out;
-      if (pick({0, 1}) == 0) {  // a parameter with the last dimensions
+      if (pick({0, 1}) == 0) {  // the operand becomes a parameter that has the last dimensions
         other.dtype = DType::kF32;
         other.dims.erase(other.dims.begin(), other.dims.begin() + pick({1, rank - 1}));
       }

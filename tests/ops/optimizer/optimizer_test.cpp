@@ -110,7 +110,7 @@ TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
   }
 }
 
-TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
+TEST(Optimizer, GradientsAreScaledThenClippedByElementAndNanIsKept) {
   const OptimizerForm form = *optimizer_form(test::optimizer("sgd"));
   std::vector<float> w(5, 1.0F);
   const std::vector<float> g{0.5F, -0.5F, 10.0F, -10.0F, std::numeric_limits<float>::quiet_NaN()};
@@ -122,7 +122,7 @@ TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
   EXPECT_TRUE(std::isnan(w[4]));
 }
 
-TEST(Optimizer, TensorsThatDoNotDecayKeepTheirSizeWithoutGradient) {
+TEST(Optimizer, ATensorWithoutDecayIsUnchangedByAGradientOfZero) {
   const OptimizerForm form = *optimizer_form(test::optimizer("adamw"));
   std::vector<float> w{2.0F};
   std::vector<float> zero(1);
@@ -219,7 +219,7 @@ TEST(Optimizer, KernelsHaveTheBitsOfTheirRules) {
   }
 }
 
-TEST(Optimizer, RefusesWhatHasNoUpdate) {
+TEST(Optimizer, AnOptimizerWithoutAnUpdateRuleIsRejected) {
   const auto form = optimizer_form({.name = "sgd", .args = {}, .span = {}});
   ASSERT_FALSE(form.ok());
   EXPECT_EQ(form.error().code, "XG0303");

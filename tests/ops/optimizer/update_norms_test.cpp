@@ -65,7 +65,7 @@ struct Tensor {
   }
 };
 
-// The update by the formulas of the papers, in f64.
+// Computes the update by the formulas of the papers, in f64.
 struct Oracle {
   std::vector<double> w;
   std::vector<double> m = std::vector<double>(w.size());
@@ -158,7 +158,7 @@ TEST(TrustRatio, IsOneIfANormIsZero) {
   }
 }
 
-TEST(TrustRatio, NanStays) {
+TEST(TrustRatio, ANanInAGradientMakesTheWeightsNan) {
   for (const std::string name : {"lars", "lamb"}) {
     std::vector<float> g = draw(37, 3);
     g[20] = std::numeric_limits<float>::quiet_NaN();
@@ -209,7 +209,7 @@ TEST(TrustRatio, BitsDoNotDependOnTheInstructionSet) {
   }
 }
 
-TEST(TrustRatio, SumsLeaveWeightsAndStatesAsTheyAre) {
+TEST(TrustRatio, ComputingNormsChangesNeitherWeightsNorStates) {
   const OptimizerForm form = form_of("lamb");
   const Tensor tensor{draw(37, 1), draw(37, 2), std::vector<float>(37, 0.5F)};
   Tensor after = tensor;

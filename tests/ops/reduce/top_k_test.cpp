@@ -91,7 +91,7 @@ TEST(TopK, TakesTheLowerIndexOfEqualMagnitudesAcrossChunks) {
   expect_largest(values, 3);
 }
 
-TEST(TopK, AFewOfManyEqualASortForMisleadingSamples) {
+TEST(TopK, AFewOfManyEqualASortEvenIfTheSampleIsMisleading) {
   constexpr uint32_t kSeed = 12;
   RecordProperty("seed", static_cast<int>(kSeed));
   std::mt19937 random(kSeed);
@@ -134,7 +134,7 @@ TEST(TopK, NanComesFirstThenInfinityThenNumbersOfEveryScale) {
   }
 }
 
-TEST(Compression, SentElementsLeaveVelocityAndResidualAndAllOthersStay) {
+TEST(Compression, SentElementsAreRemovedFromVelocityAndResidual) {
   std::vector<float> gradient{1, -2, 0.5F, 4};
   std::vector<float> weight{10, 10, 10, 10};
   std::vector<float> velocity{1, 1, 1, 1};
@@ -150,7 +150,7 @@ TEST(Compression, SentElementsLeaveVelocityAndResidualAndAllOthersStay) {
 }
 
 // The number of elements is larger than one chunk and not a multiple of it.
-TEST(Compression, ManyElementsAreAddedAsOneIs) {
+TEST(Compression, ElementsAreAccumulatedAlikeInCallsOfAnySize) {
   constexpr size_t kCount = 37;
   const CompressScalars scalars{.scale = 0.7F, .limit = 1.5F, .decay = 0.1F, .momentum = 0.9F};
   std::vector<float> gradient;

@@ -38,14 +38,14 @@ const Instruction& only(const Made& made, Kind kind) {
   return *one;
 }
 
-TEST(Durations, OneThreadHandsNothingOver) {
+TEST(Durations, OneThreadHasNoCostOfHandingOverTasks) {
   const Made alone = make({}, 1);
   EXPECT_DOUBLE_EQ(only(alone, Kind::kForward).predicted, 1e-3);
   const Made two = make({}, 2);
   EXPECT_DOUBLE_EQ(only(two, Kind::kForward).predicted, 1e-3 + 5e-6);
 }
 
-TEST(Durations, ABackwardPassZeroesTheGradientsThatItIsTheFirstToAddTo) {
+TEST(Durations, ABackwardPassIncludesTheTimeToZeroItsGradients) {
   const Made made = make({}, 1);
   Bytes zeroed = 0;
   for (const Operand& operand : only(made, Kind::kBackward).operands) {
@@ -55,7 +55,7 @@ TEST(Durations, ABackwardPassZeroesTheGradientsThatItIsTheFirstToAddTo) {
   EXPECT_DOUBLE_EQ(only(made, Kind::kBackward).predicted, 2e-3 + static_cast<double>(zeroed) / 1e9);
 }
 
-TEST(Durations, AnUpdatePreparesWeightsInTheTimeThatWasMeasured) {
+TEST(Durations, AnUpdateIncludesTheMeasuredTimeToPrepareWeights) {
   const Made made = make({.measured = true}, 1, PrecisionMode::kMixedBf16);
   int forms = 0;
   Bytes bytes = 0;
@@ -108,7 +108,7 @@ TEST(Durations, SyntheticSamplesAreDrawnByTheLoader) {
 
 // Between two steps, the loader's tasks use all workers, so the next step begins after the tasks that are running. The
 // rest of the loader's work is done while devices wait, or at the same time as their computation.
-TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
+TEST(Durations, AStepBeginsAfterTheRunningTasksOfTheLoader) {
   Made made = make({}, 2);
   const auto step = [&](int threads, int cores, int64_t elements, Seconds makespan, Seconds work, int waits = 0) {
     made.machine.threads = threads;
@@ -122,7 +122,7 @@ TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
     return CostModel(made.facts, made.machine).step_with_loader(made.module, makespan, work, waits);
   };
   const Seconds sample = 1000 * 3e-8;
-  const Seconds task = kReadingTask + sample;  // including the sample that it has begun
+  const Seconds task = kReadingTask + sample;  // a task also completes the sample that it has begun
   ASSERT_GT(64 * sample / 2, task);
   EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3), task + 5e-3) << "the rest fits where devices wait";
   EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3, 3), 2.5 * task + 5e-3) << "tasks begin where devices wait, too";
@@ -140,7 +140,7 @@ struct MeasuredHead {
   Seconds backward;
 };
 
-TEST(Durations, PassesOfHeadsTakeWhatWasMeasured) {
+TEST(Durations, PredictedTimesOfHeadPassesAreNearMeasurements) {
   const auto all = [](double classes, double blocks, double dim, bool bf16, RowFormat weights = RowFormat::kF32) {
     return HeadSweep{.rows = 256, .classes = classes, .blocks = blocks, .dim = dim, .bf16 = bf16, .weights = weights};
   };
@@ -177,7 +177,7 @@ TEST(Durations, PassesOfHeadsTakeWhatWasMeasured) {
   EXPECT_NEAR(cost.selection(100'000, 256) / 8.1e-3, 1, 0.5);
 }
 
-TEST(Durations, AStepOfAHeadTakesAsLongAsItsActiveClasses) {
+TEST(Durations, TheTimeOfAHeadStepFollowsItsActiveClasses) {
   Module module = prepare_training(make_module({.layers = 1, .classes = 100'000, .head = true, .batch = 64}));
   const KernelFacts facts;
   const Machine machine = make_test_machine(2);

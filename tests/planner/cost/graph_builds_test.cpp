@@ -19,7 +19,7 @@ using ::testing::Not;
 
 // The times are those that `xrun bench knn` measured on two cores of AMD Zen 4 (docs/reference/benchmarks.md,
 // "Figures"), in seconds; approximate builds include the time of their recall.
-TEST(GraphBuilds, TakeAsLongAsMeasured) {
+TEST(GraphBuilds, PredictedTimesAreNearMeasurements) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
   facts.flops_per_second_bf16 = 2.0e11;
@@ -67,7 +67,7 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
 
 // With two workers each, n ranks together compare 2 - 1/n times the pairs of one rank, and do so n times as fast. In an
 // approximate graph, each pair is compared once for each side, so the number of pairs does not grow.
-TEST(GraphBuilds, AreSharedOutByRanks) {
+TEST(GraphBuilds, AreDividedAmongRanks) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
   facts.flops_per_second_bf16 = 2.0e11;
@@ -183,7 +183,7 @@ TEST(GraphBuilds, AddNothingIfThePeriodIsUnknown) {
   EXPECT_TRUE(graph_period(planned.plan, planned.module).has_value());
 }
 
-TEST(GraphBuilds, AreWarnedOfIfLongerThanTheirPeriod) {
+TEST(GraphBuilds, CauseAWarningIfLongerThanTheirPeriod) {
   const Planned fast({0.5, TrainSpan::kEpochs});
   EXPECT_FALSE(slow_graphs(fast.plan, fast.module).has_value());
 
@@ -214,7 +214,7 @@ TEST(GraphBuilds, AreWarnedOfIfLongerThanTheirPeriod) {
   brief.plan.predicted.step = 1e-5;
   EXPECT_FALSE(slow_graphs(brief.plan, brief.module).has_value());
 
-  // A longer period would be as long as the run, and the graph is already approximate. So neither is proposed.
+  // A longer period, which would be as long as the run, is not proposed; the graph is approximate already.
   const Planned none({10, TrainSpan::kSteps}, 0.1, false);
   EXPECT_EQ(slow_graphs(none.plan, none.module)->fixes[0].title,
             "write active_classes = sample(10%), which needs no graph");
@@ -247,7 +247,7 @@ TEST(GraphBuilds, TheirMemoryIsAmongTheReasonsOfARefusal) {
   EXPECT_THAT(plan.error().choices, ::testing::Contains(::testing::StartsWith("active_classes = sample(1%) ")));
 }
 
-TEST(GraphBuilds, AreOnlyMadeForRunsWithLists) {
+TEST(GraphBuilds, ArePlannedOnlyForRunsWithNeighbourLists) {
   const Module module =
       testing::prepare_training(testing::make_module({.layers = 1, .classes = 200, .head = true, .batch = 64}));
   const Module inference =

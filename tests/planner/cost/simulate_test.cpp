@@ -49,7 +49,7 @@ TEST(SimulateProgram, MembersOfACollectiveStartAndEndTogether) {
   EXPECT_EQ(times->instructions[3].start, 6);
 }
 
-TEST(SimulateProgram, CommunicationBehindComputingIsNotExposed) {
+TEST(SimulateProgram, CommunicationDuringComputationIsNotExposed) {
   const Program hidden =
       program_of(1, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 0, Stream::kComm, 3, {})});
   EXPECT_EQ(simulate(hidden)->exposed_comm, 0);
@@ -58,15 +58,15 @@ TEST(SimulateProgram, CommunicationBehindComputingIsNotExposed) {
   EXPECT_EQ(simulate(open)->exposed_comm, 3);
 }
 
-TEST(SimulateProgram, WorkersBeyondTheCoresShareThem) {
+TEST(SimulateProgram, MoreWorkersThanCoresShareTheCores) {
   Program program =
       program_of(3, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 1, Stream::kCompute, 4, {}),
                      instruction(2, 2, Stream::kCompute, 6, {}), instruction(3, 0, Stream::kComm, 1, {0})});
   program.threads = {1, 1, 1};
   EXPECT_EQ(simulate(program)->makespan, 6);
   EXPECT_EQ(simulate(program, 3)->makespan, 6);
-  // Three instructions share two cores until the two short ones have done their work of 4; then one runs alone for the
-  // last 2.
+  // Three instructions share two cores until the two short ones have done their work of 4; then the long one runs
+  // alone for the last 2.
   const auto times = simulate(program, 2);
   ASSERT_TRUE(times.ok());
   EXPECT_DOUBLE_EQ(times->instructions[0].end, 6);
@@ -93,7 +93,7 @@ TEST(SimulateProgram, AnExchangeDoesNotWaitForTheOneBeforeItToEnd) {
   EXPECT_EQ(times->instructions[1].end, 6);
 }
 
-TEST(SimulateProgram, ACircleIsAnErrorThatNamesInstructions) {
+TEST(SimulateProgram, ACircleOfWaitsIsAnErrorThatNamesInstructions) {
   const Program program =
       program_of(2, {instruction(0, 0, Stream::kComm, 1, {}, 1), instruction(1, 0, Stream::kComm, 1, {0}, 2),
                      instruction(2, 1, Stream::kComm, 1, {}, 2), instruction(3, 1, Stream::kComm, 1, {2}, 1)});

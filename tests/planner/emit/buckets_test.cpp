@@ -54,7 +54,7 @@ TEST(Buckets, SmallGradientsAreReducedTogether) {
 }
 
 // The slices of a bucket are sent while earlier buckets are summed.
-TEST(Buckets, AGradientLargerThanABucketHasOneToItself) {
+TEST(Buckets, AGradientLargerThanABucketHasABucketOfItsOwn) {
   const Case made = make_case({.bucket = 1});
   ASSERT_EQ(complaint(made), "");
   const std::vector<Step> steps = steps_of(made);
@@ -98,7 +98,7 @@ std::pair<Bytes, Bytes> terms_of(const Case& made) {
   return {most, sum};
 }
 
-TEST(Buckets, TermsOfTwoBucketsLieInMemoryAtOnce) {
+TEST(Buckets, TermsOfDifferentBucketsShareMemory) {
   const ModelOptions deep{.layers = 12, .classes = 900, .head = true};
   const auto [most, sum] = terms_of(make_case({.model = deep, .bucket = 1}));
   EXPECT_LT(2 * most, sum);
@@ -110,7 +110,7 @@ void expect_bucket_found(const std::string& words, const std::function<void(Prog
   expect_operand_found(words, damage, {.bucket = 1});
 }
 
-TEST(Buckets, DamageIsFound) {
+TEST(Buckets, DamagedBucketsAreFound) {
   const auto all_of = [](Program& p, Kind kind, int replica) {
     std::vector<Instruction*> list;
     for (Instruction& one : p.instructions) {
@@ -127,7 +127,7 @@ TEST(Buckets, DamageIsFound) {
     expect_bucket_found(sums ? "before they are summed" : "cannot work on buffer", [&](Program& p) {
       std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands);
     });
-    // A bucket that is exchanged twice.
+    // A bucket is exchanged twice.
     expect_bucket_found(
         sums ? "carries the slices of other weights" : "exchanges slices of gradients again", [&](Program& p) {
           const int group = all_of(p, kind, 0).back()->group;
@@ -148,7 +148,7 @@ TEST(Buckets, DamageIsFound) {
                           std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
                         });
   }
-  // Members of a group that carry different weights.
+  // Members of a group carry different weights.
   expect_bucket_found("exchanges slices of gradients again", [&](Program& p) {
     const auto mine = all_of(p, Kind::kReduceScatter, 1);
     mine[0]->operands.insert(mine[0]->operands.end(), mine[1]->operands.begin(), mine[1]->operands.end());

@@ -64,7 +64,7 @@ TEST(Emit, AHeadOnOneDeviceNeedsNoOtherDevices) {
   EXPECT_EQ(count(*program, Kind::kReduceDx), 1);
 }
 
-TEST(Emit, OneFOneBKeepsTheRowsForASweepAtTheEnd) {
+TEST(Emit, OneFOneBUpdatesTheHeadInASweepAtTheEnd) {
   const Module module = prepare_training(make_module({.layers = 2, .classes = 1000, .head = true}));
   const auto program = emit_layout(
       module, {.stages = 2, .micro_batches = 4, .shards = 2, .devices = 2, .pipeline = PipelineKind::kOneFOneB});
@@ -134,7 +134,7 @@ TEST(Emit, RecomputedValuesAreNotSaved) {
   EXPECT_TRUE(verify_program(*again, module).ok());
 }
 
-TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
+TEST(Emit, ASkipConnectionOverSeveralStagesIsSentDirectly) {
   Module module = make_module({.layers = 1, .norm = false});
   Graph& graph = module.graph;
   // stem -> layer0 -> out, and the stem's output is read again at the end: a skip over the stage in between.
@@ -161,7 +161,7 @@ TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
   EXPECT_EQ(count(*program, Kind::kSend), 6);
 }
 
-TEST(Emit, RowsThatDoNotDivideAreRefused) {
+TEST(Emit, ABatchThatDoesNotDivideIntoMicroBatchesIsRejected) {
   const Module module = prepare_training(make_module({.layers = 1, .batch = 24}));
   Decision decision = make_decision(module, {});
   decision.micro_batches = 2;
@@ -170,7 +170,7 @@ TEST(Emit, RowsThatDoNotDivideAreRefused) {
   EXPECT_EQ(program.error().code, "XG0605");
 }
 
-TEST(Emit, ListsThatWaitForEachOtherAreFound) {
+TEST(Emit, AScheduleThatWouldDeadlockIsRejected) {
   const Module module = prepare_training(make_module({.layers = 1}));
   Decision decision = make_decision(module, {.stages = 2, .devices = 2});
   std::reverse(decision.schedule.orders[0].begin(), decision.schedule.orders[0].end());

@@ -61,7 +61,7 @@ TEST(Memory, RandomRangesNeverOverlapAndComeNearTheBound) {
   EXPECT_LT(worst, 1.12) << "random ranges are harder than those of programs";
 }
 
-TEST(Memory, ArenasOfProgramsAreWithinTwoPercentOfWhatIsAlive) {
+TEST(Memory, ArenasAreWithinTwoPercentOfTheLiveBytes) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     std::mt19937_64 random(seed);
     ModelOptions options = random_model(random);
@@ -77,7 +77,7 @@ TEST(Memory, ArenasOfProgramsAreWithinTwoPercentOfWhatIsAlive) {
   }
 }
 
-TEST(Memory, SlicesHoldLocalsAndTheLargestScratch) {
+TEST(Memory, SlicesOfWorkersHoldLocalsAndTheLargestScratch) {
   const Module module = prepare_training(make_module({.layers = 2, .norm = false}));
   KernelFacts facts = make_facts(module);
   facts.nodes[1].scratch = 5000;

@@ -36,7 +36,7 @@ Shards shards_of_sum(const HeadPlan& head, const std::vector<int>& nodes, int re
   return shards;
 }
 
-TEST(DxTerms, OtherNodesSumShardsNextToOneAnother) {
+TEST(DxTerms, OtherNodesSumAdjacentShards) {
   const HeadPlan head = head_of({5, 5, 5, 5, 5, 5});
   const std::vector nodes{0, 0, 0, 1, 1, 1};
   EXPECT_EQ(shards_of_sum(head, nodes, 0), (Shards{{0}, {1}, {2}, {3, 4, 5}}));
@@ -48,7 +48,7 @@ TEST(DxTerms, OtherNodesSumShardsNextToOneAnother) {
       << "shards without classes do not part others";
 }
 
-TEST(DxTerms, DevicesTakeTurns) {
+TEST(DxTerms, DevicesOfANodeComputeSumsInTurn) {
   const HeadPlan head = head_of({5, 5, 5, 5});
   const std::vector nodes{0, 1, 1, 1};
   const DxTerms terms(head, nodes);
@@ -100,7 +100,7 @@ TEST(DxTerms, ANodeSendsOnePartialForEachSubtreeOfItsClasses) {
   EXPECT_EQ(sent, together * rows * made.program.micro_batches);
 }
 
-TEST(DxTerms, TheVerifierFindsDamage) {
+TEST(DxTerms, TheVerifierFindsDamagedSums) {
   const auto sum = [](Program& p) -> Instruction& { return find(p, Kind::kSumDx); };
   const auto is_of_node = [](const Instruction& one) { return one.kind == Kind::kReduceScatter && one.shard >= 0; };
   const auto exchange = [&](Program& p) -> Instruction& {

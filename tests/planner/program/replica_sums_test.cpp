@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// For each element of each replica, the set of replicas whose gradients it includes, as one bit per replica.
+// For each element of each replica, the set of replicas whose gradients the element includes, as one bit per replica.
 using Held = std::vector<std::vector<uint64_t>>;
 
 Held sum_all(int replicas, int node_replicas, int64_t count) {
@@ -62,7 +62,7 @@ TEST(ReplicaSums, EveryElementIsSummedOverAllReplicasOnOneOfThem) {
   }
 }
 
-TEST(ReplicaSums, TermsOfARoundLieOverThoseOfTheRoundBefore) {
+TEST(ReplicaSums, TermsOfARoundReuseTheMemoryOfTheRoundBefore) {
   EXPECT_EQ(ReplicaSums(4, 1).terms(64, 0), 3 * 16 * 4);
   EXPECT_EQ(ReplicaSums(4, 2).terms(64, 0), 32 * 4) << "one term of half the gradient, then one of a quarter";
   EXPECT_EQ(ReplicaSums(6, 2).terms(60, 0), 30 * 4) << "one term of a half, then two of a sixth";
@@ -78,7 +78,7 @@ int on(std::vector<int> device_nodes, const std::vector<std::vector<int>>& stage
   return replicas_of_node(nodes_of(std::move(device_nodes)), stages);
 }
 
-TEST(ReplicaSums, ReplicasOfANodeAreThoseThatAllStagesHaveThere) {
+TEST(ReplicaSums, ReplicasPerNodeAreThoseCommonToAllStages) {
   EXPECT_EQ(on({}, {{0}}), 1);
   EXPECT_EQ(on({0, 0, 0, 0}, {{0, 1, 2, 3}}), 1) << "one node";
   EXPECT_EQ(on({0, 0, 1, 1}, {{0, 1, 2, 3}}), 2);
@@ -178,7 +178,7 @@ Instruction& nth(Program& p, Kind kind, int n) {
 // Moves the exchanges of the second round of stage 0 after all of its sums.
 void exchange_too_late(Program& p) {
   std::set<InstructionId> late;
-  std::map<int, int> seen;  // number of exchanges by replica
+  std::map<int, int> seen;  // number of exchanges found so far; key: replica
   ptrdiff_t last_sum = 0;
   for (const Instruction& one : p.instructions) {
     if (one.kind == Kind::kReduceScatter && one.stage == 0 && sends_slices(p, one) && ++seen[one.replica] == 2) {
@@ -229,12 +229,12 @@ TEST(ReplicaSums, DamagedRoundsAreFound) {
   });
 }
 
-TEST(ReplicaSums, ReplicasOfANodeDivideTheReplicas) {
+TEST(ReplicaSums, ReplicasPerNodeMustDivideTheNumberOfReplicas) {
   for (const int count : {0, -1, 3, 5, 1 << 30}) {
     testing::expect_found("of them on a node", [&](Program& p) { p.node_replicas = count; },
                           {.replicas = 4, .nodes = 2, .devices = 8});
   }
-  // A program of one round claims to have two, and a program of two rounds claims to have one.
+  // A wrong number of replicas per node implies one round for a program of two rounds, and two for a program of one.
   testing::expect_found("weight.terms) has", [](Program& p) { p.node_replicas = 1; },
                         {.replicas = 4, .nodes = 2, .devices = 8});
   testing::expect_found("before those of the round", [](Program& p) { p.node_replicas = 2; },

@@ -34,7 +34,7 @@ RunMemory memory_of(const Module& module) {
   return run_memory(module, made->training, made->inference);
 }
 
-TEST(RunMemory, EvaluationCountsWhereASourceIsMeasured) {
+TEST(RunMemory, MemoryOfEvaluationCountsIfASourceIsMeasured) {
   EXPECT_EQ(memory_of(module_of({source("train", "synthetic")})).evaluation, 0) << "metrics are of the other sources";
   EXPECT_GT(memory_of(module_of({source("train", "synthetic"), source("test", "synthetic")})).evaluation, 0);
   Module module = module_of({source("train", "synthetic"), source("test", "synthetic")});
@@ -45,7 +45,7 @@ TEST(RunMemory, EvaluationCountsWhereASourceIsMeasured) {
   EXPECT_GT(memory_of(module).evaluation, 0) << "`eval` names the training source";
 }
 
-TEST(RunMemory, AReaderCountsWhereItIsOpenedAndItsArgumentsBoundIt) {
+TEST(RunMemory, OpenReadersWithAKnownSizeAreCounted) {
   constexpr Bytes kOfOneFace = 1000 * (32 * 32 + 4);
   const RunMemory both =
       memory_of(module_of({glyphs_source("train", {"a", "b"}, 32), glyphs_source("test", {"c"}, 32)}));
@@ -60,9 +60,9 @@ TEST(RunMemory, AReaderCountsWhereItIsOpenedAndItsArgumentsBoundIt) {
   EXPECT_EQ(files.uncounted, std::vector<std::string>{"train"});
 }
 
-// Memory for background saves: copies of all weights and states, if they are small, and a chunk each for the worker and
-// the background.
-TEST(RunMemory, SavesInTheBackgroundCount) {
+// A save in the background needs copies of all weights and states, if they are small, and one chunk each for the worker
+// and the background thread.
+TEST(RunMemory, MemoryOfBackgroundSavesIsCounted) {
   Module module = module_of({source("train", "synthetic")});
   const RunMemory between = memory_of(module);
   EXPECT_EQ(between.saving, 0);

@@ -30,7 +30,7 @@ TEST(SaveSize, CountsEachTensorOnce) {
 }
 
 // The lists of nearest classes are in host memory.
-TEST(SaveSize, CountsWhatLiesOnTheHost) {
+TEST(SaveSize, CountsBuffersInHostMemory) {
   const Case made = make_case({.knn = true});
   Bytes host = 0;
   for (const Buffer& buffer : made.program.buffers) {

@@ -33,7 +33,7 @@ DeviceSummary device(int number, std::vector<int32_t> heads, Bytes arena, int th
   return {.device = number, .heads = std::move(heads), .threads = threads, .arena = arena};
 }
 
-TEST(DeviceKinds, DevicesOfOneKindAreFoldedAndFewAreNot) {
+TEST(DeviceKinds, ManyDevicesOfOneKindAreGroupedAndFewAreNot) {
   std::vector<DeviceSummary> devices{device(kHost, {}, 1)};
   for (int d = 0; d < 40; ++d) {
     devices.push_back(device(d, d % 4 == 0 ? std::vector<int32_t>() : std::vector<int32_t>{0}, 100 + d % 3));
@@ -52,7 +52,7 @@ TEST(DeviceKinds, DevicesOfOneKindAreFoldedAndFewAreNot) {
   EXPECT_EQ(device_kinds(devices).size(), 9u);
 }
 
-TEST(DeviceKinds, EqualRowsAreNamedOnceAndOthersAreCounted) {
+TEST(DeviceKinds, EqualRowsAreShownOnceWithTheirNumber) {
   std::vector<NamedRow> rows(20, {"stage", "|FF|"});
   rows[5] = {"stage 0.5", "|BB|"};
   const std::vector<NamedRow> folded = folded_rows(rows);
@@ -75,7 +75,7 @@ TEST(DeviceKinds, PagesOfManyDevicesAreShort) {
 }
 
 // The first stage is on the device with the most memory in use, and the head is on the other device.
-TEST(DeviceKinds, AHeadHasItsMemoryOnWhicheverDeviceItLies) {
+TEST(DeviceKinds, TheMemoryOfAHeadIsShownOnItsDevice) {
   Module module = testing::make_module(
       {.layers = 6, .input = 1024, .width = 1024, .classes = 200, .head = true, .batch = 256, .norm_rows = 32});
   module.schedule.stages = Hint<int64_t>{2, {}};
@@ -98,7 +98,7 @@ TEST(DeviceKinds, AHeadHasItsMemoryOnWhicheverDeviceItLies) {
   EXPECT_LE(sum, largest);
 }
 
-TEST(DeviceKinds, TheHintOfAScheduleNamesOnlyWhatChanges) {
+TEST(DeviceKinds, TheHintOfAScheduleListsOnlyChanges) {
   for (const int64_t micro_batches : {2, 4, 8}) {
     Module module = testing::make_module({.layers = 6, .input = 256, .width = 256, .batch = 512, .norm_rows = 32});
     module.schedule.stages = Hint<int64_t>{2, {}};

@@ -73,7 +73,7 @@ TEST(Report, CompressedGradientsAreComparedWithDenseOnes) {
 }
 
 // Nodes send what replicas would send otherwise: whole gradients are summed within a node.
-TEST(Report, CompressionByNodeNamesWhatNodesSend) {
+TEST(Report, CompressionByNodeReportsTheBytesThatNodesSend) {
   Module module = testing::make_module({.layers = 1, .input = 256, .width = 256, .batch = 64, .norm_rows = 8});
   module.train.compress = {.density = 0.001, .on = {}, .per_node = true};
   module.schedule.replicas = Hint<int64_t>{4, {}};
@@ -117,7 +117,7 @@ TEST(Report, CompressionByNodeNamesWhatNodesSend) {
   EXPECT_EQ(loaded->training.sender_replicas, 2);
 }
 
-TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
+TEST(Report, FormatsOfClassRowsAreShownWithTheirBytes) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 256,
                                         .width = 256,
@@ -149,7 +149,7 @@ TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
 
 // Rows in a file are not counted as memory of the plan: a head of 16 GiB fits into 2 GiB, and the report names the disk
 // space.
-TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
+TEST(Report, PageOfAPlanShowsTheDiskSpaceOfRowsInAFile) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 64,
                                         .width = 64,
@@ -197,7 +197,7 @@ TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
 }
 
 // If `cluster.node.storage` gives the speed of writing files, a plan predicts the time of a save.
-TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
+TEST(Report, TheTimeOfASaveIsPredictedIfTheStorageSpeedIsKnown) {
   Planned planned = make(0, true);
   EXPECT_EQ(report_text(planned.plan, planned.module).find("a save"), std::string::npos);
   const auto json = nlohmann::json::parse(report_json(planned.plan, planned.module));
@@ -212,7 +212,7 @@ TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
 
 // A plan file may come from others, so its strings must stay within their lines. The console replaces characters that
 // control a terminal.
-TEST(Report, StringsOfAPlanForgeNoLines) {
+TEST(Report, StringsOfAPlanCannotForgeLines) {
   const std::string hostile = "x\nforged: all is well";
   const Planned planned = make(2, true);
   Plan plan = planned.plan;
@@ -272,7 +272,7 @@ TEST(Report, TimesOfEpochAndRunArePrintedIfTheSamplesAreKnown) {
   EXPECT_EQ(line(), "  predicted  1 024 samples/s     1 000 steps 8 min 20 s");
 }
 
-TEST(Report, MadeUpDataIsCalledSynthetic) {
+TEST(Report, SyntheticDataIsReported) {
   Planned planned = make(0, true);
   EXPECT_EQ(report_text(planned.plan, planned.module).find("synthetic"), std::string::npos);
   planned.module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "csv"),
@@ -332,7 +332,7 @@ TEST(Report, DiffOfAPipelineAgainstOneStageIsStable) {
   }
 }
 
-TEST(Report, ThePageKeepsToTheColumnsOfATerminal) {
+TEST(Report, LinesFitIntoTheColumnsOfTheTerminal) {
   const Planned planned = make(2, true);
   for (const int columns : {80, 100}) {
     std::istringstream lines(report_text(planned.plan, planned.module, columns));
@@ -380,7 +380,7 @@ TEST(Report, TablesAndTheGanttViewHaveTheNumbersOfTheirTextAsJson) {
   EXPECT_DOUBLE_EQ(last, gantt["step_seconds"].get<double>());
 }
 
-TEST(Report, RepeatedBlocksAreLayersOfTheirOwnUnlessADepthFoldsThem) {
+TEST(Report, RepeatedBlocksAreSeparateLayersUnlessTheDepthIsOne) {
   Planned planned = make(0, false);
   const std::vector<std::string> paths{"stem", "blocks.0.mlp.fc", "blocks.0.norm", "blocks.1.mlp.fc", "top.fc"};
   Stage& stage = planned.plan.training.stages[0];
@@ -402,7 +402,7 @@ TEST(Report, RepeatedBlocksAreLayersOfTheirOwnUnlessADepthFoldsThem) {
   EXPECT_EQ(names(3), (Names{"stem", "blocks.0.mlp", "blocks.0.norm", "blocks.1.mlp", "top.fc"}));
 }
 
-TEST(Report, WhyOfOneDecisionHasThePlansThatDecideItOtherwise) {
+TEST(Report, ReasonsOfADecisionIncludePlansThatDecideOtherwise) {
   const Plan plan = make(0, true).plan;
   const std::vector<std::string> keys = why_keys(plan);
   ASSERT_EQ(keys.size(), 5U);
@@ -492,8 +492,8 @@ TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
   EXPECT_DOUBLE_EQ(sum, total_cost(planned.module.graph, Phase::kForward).flops);
 }
 
-// Computes from the graph alone the bytes of values that the nodes of a backward pass read, but that neither these
-// nodes nor the loader make.
+// Computes, from the graph alone, the bytes of the values that a backward pass reads but that neither its nodes nor the
+// loader compute.
 Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<NodeId> run(stage.recomputed.begin(), stage.recomputed.end());
   run.insert(stage.backward.begin(), stage.backward.end());
@@ -513,7 +513,7 @@ Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage&
   return bytes;
 }
 
-TEST(Report, SavedBytesOfTheLayersAreWhatTheStagesBackwardPassReads) {
+TEST(Report, SavedBytesOfTheLayersAreThoseThatTheBackwardPassReads) {
   for (const int stages : {1, 2}) {
     for (const bool recompute : {false, true}) {
       const Planned planned = make(stages, true, recompute);

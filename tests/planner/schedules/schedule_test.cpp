@@ -39,7 +39,7 @@ TEST(Schedule, MakespansEqualTheGoldenValues) {
   }
 }
 
-TEST(Schedule, FillAndDrainIdleAsTheBubbleLawSays) {
+TEST(Schedule, TheBubbleOfGPipeFollowsItsFormula) {
   const ScheduleRequest request = even(4, 8, 1, 2, 0);
   const ScheduleTimes times = simulate(schedule_gpipe(request), request);
   EXPECT_NEAR(times.bubble, 3.0 / 11.0, 1e-12);  // (p - 1) / (m + p - 1)
@@ -53,7 +53,7 @@ TEST(Schedule, UnequalStagesShowAsImbalance) {
   EXPECT_GT(times.imbalance, 0);
 }
 
-TEST(Schedule, OneFOneBKeepsAtMostStagesMicroBatchesInFlight) {
+TEST(Schedule, OneFOneBHasAtMostAsManyMicroBatchesInFlightAsStages) {
   for (const int stages : {1, 2, 4, 8}) {
     for (const int micro_batches : {1, 2, 4, 16}) {
       const ScheduleRequest request = even(stages, micro_batches, 1, 2, 0.1);
@@ -98,7 +98,7 @@ TEST(Schedule, EverySchedulePassesTheCheckerWithAndWithoutHead) {
   }
 }
 
-TEST(Schedule, HeadPassesOfOneFOneBStandWhereTheLastStageHasTheFeatures) {
+TEST(Schedule, HeadPassesOfOneFOneBFollowTheForwardPassOfTheLastStage) {
   ScheduleRequest request = even(2, 3, 1, 2, 0);
   request.head_passes = 3;
   EXPECT_EQ(to_text(schedule_one_f_one_b(request)),
@@ -111,7 +111,7 @@ Schedule tiny() {
   return schedule_gpipe(request);
 }
 
-TEST(Schedule, CheckerRefusesBrokenOrders) {
+TEST(Schedule, TheCheckerRejectsBrokenOrders) {
   ASSERT_TRUE(check_schedule(tiny()).ok());
   Schedule missing = tiny();
   missing.orders[0].pop_back();

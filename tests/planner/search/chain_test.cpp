@@ -26,7 +26,7 @@ Made make(const testing::ModelOptions& options) {
   return made;
 }
 
-TEST(Chain, SetsTheGangOfAHeadApart) {
+TEST(Chain, NodesOfAHeadAreNotPartOfTheChain) {
   const Made made = make({.layers = 2, .head = true});
   EXPECT_EQ(made.chain.head_nodes.size(), 3U);  // classifier, loss, accuracy
   EXPECT_EQ(made.chain.nodes.size(), 7U);
@@ -53,7 +53,7 @@ TEST(Chain, NoCutLiesBetweenReadersOfAStateThatAStepUpdates) {
   EXPECT_EQ(chain.most_stages(), at + 1);
 }
 
-TEST(Chain, DenseLossAndMetricsArePartOfIt) {
+TEST(Chain, DenseLossAndMetricsArePartOfTheChain) {
   const Made made = make({.layers = 1});
   EXPECT_TRUE(made.chain.head_nodes.empty());
   EXPECT_EQ(made.module.graph.node(made.chain.nodes.back()).path, "accuracy");
@@ -104,7 +104,7 @@ TEST(Chain, ReceivedValuesAreThoseOfEarlierNodes) {
   EXPECT_EQ(made.module.graph.value(values[0]).name, "stem");
 }
 
-TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
+TEST(Chain, RecomputedNodesKeepTheirInputsInsteadOfTheirResults) {
   const Made made = make({.layers = 1, .norm = false});
   const Graph& graph = made.module.graph;
   const int n = made.chain.size();
@@ -126,7 +126,7 @@ TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
   EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)), (std::vector<std::string>{"stem", "out", "loss"}));
 }
 
-TEST(Remat, RunsAgainOnlyWhatTheBackwardPassNeeds) {
+TEST(Remat, OnlyValuesThatTheBackwardPassNeedsAreRecomputed) {
   const Made made = make({.layers = 1, .norm = false});
   const int n = made.chain.size();
   // stem -> linear -> relu -> out -> loss, accuracy. Only `fill` reads the rows of loss as numbers, and nothing reads
@@ -147,7 +147,7 @@ TEST(Chain, ResidentBytesHoldWeightsStatesAndOptimizer) {
   EXPECT_EQ(made.chain.gradients[0], 64 * 32 * 4);
 }
 
-TEST(CostModel, TakesMeasuredTimesFirst) {
+TEST(CostModel, PrefersMeasuredTimes) {
   Made made = make({.layers = 1});
   const CostModel analytic(made.facts, kMachine);
   const Seconds before = analytic.node(made.module.graph, NodeId(0), 8);
@@ -156,16 +156,16 @@ TEST(CostModel, TakesMeasuredTimesFirst) {
   EXPECT_EQ(CostModel(made.facts, kMachine).node(made.module.graph, NodeId(0), 8), 0.25);
 }
 
-TEST(CostModel, BlocksAreSharedOutAndPartialsAreNot) {
+TEST(CostModel, BlocksAreDividedAmongWorkersAndPartialsAreNot) {
   const KernelFacts facts;
   const CostModel cost(facts, kMachine);
   EXPECT_EQ(cost.forward_pass(1, 5, 2), 3);
-  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // one partial: one worker
+  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // a partial sum is computed by one worker
   EXPECT_EQ(cost.backward_pass(1, 4, 2, 2), 2);
   EXPECT_EQ(cost.backward_pass(1, 1, 4, 2), 1);
 }
 
-TEST(CostModel, ThreadsBeyondTheCoresShareThem) {
+TEST(CostModel, MoreThreadsThanCoresShareTheCores) {
   const KernelFacts facts;
   Machine crowded = kMachine;
   crowded.devices = 4;
@@ -175,7 +175,7 @@ TEST(CostModel, ThreadsBeyondTheCoresShareThem) {
   EXPECT_DOUBLE_EQ(cost.crowding(1), 1);
 }
 
-TEST(Machine, SharesThreadsAndKeepsAReserve) {
+TEST(Machine, DividesThreadsAmongDevicesAndKeepsAReserve) {
   const Machine machine = make_machine({}, {.devices = 3, .threads = 8}, 4, 16 * kGiB);
   EXPECT_EQ(machine.threads_of(0) + machine.threads_of(1) + machine.threads_of(2), 8);
   EXPECT_EQ(machine.memory, 15 * kGiB);
@@ -220,7 +220,7 @@ TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
   }
 }
 
-TEST(Mesh, ShardsLieOnAllDevicesOrOnTheFirstOnesOrOnOneOfEachNode) {
+TEST(Mesh, ShardsAreOnAllDevicesOnTheFirstOnesOrOnOneOfEachNode) {
   const ClusterSpec cluster{.nodes = 3, .network = {"ethernet", 1e9, 1e-5}, .cores = 2};
   const Machine machine = make_machine(cluster, {}, 2, 16 * kGiB);
   const ShardHint nodes{.by_node = true};

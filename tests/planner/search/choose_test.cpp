@@ -18,7 +18,7 @@ using testing::ModelOptions;
 using testing::prepare_inference;
 using testing::prepare_training;
 
-// Everything that a choice needs, and the objects that it refers to.
+// The input of a choice, and the objects to which this input refers.
 struct Subject {
   explicit Subject(const Module& module, int devices)
       : training(prepare_training(module)),
@@ -75,7 +75,7 @@ Module narrow(bool head = false, int64_t norm_rows = 32) {
 
 constexpr Bytes kPlenty = 4 * kGiB;
 
-TEST(Choose, OnlyWantedPlansAreMadeIfEverythingFits) {
+TEST(Choose, OnlyTheRequestedNumberOfPlansIsMadeIfEverythingFits) {
   Subject subject(narrow(), 4);
   const Choice choice = subject.choose_within({kPlenty, 0});
   EXPECT_EQ(choice.fitted.size(), 6U);
@@ -85,7 +85,7 @@ TEST(Choose, OnlyWantedPlansAreMadeIfEverythingFits) {
                                      [](const Fitted& f) { return std::llround(std::log(f.predicted.step) * 1e3); }));
 }
 
-TEST(Choose, HopelessLimitsAreGivenUpAfterAFewPrograms) {
+TEST(Choose, ImpossibleLimitsAreRejectedAfterAFewPrograms) {
   Subject subject(narrow(false, 256), 8);  // the values of one row block are larger than all weights
   ASSERT_GT(subject.candidates.size(), 60U);
   Bytes weights = 0;
@@ -98,11 +98,11 @@ TEST(Choose, HopelessLimitsAreGivenUpAfterAFewPrograms) {
   EXPECT_FALSE(choice.weights_alone);
   EXPECT_FALSE(choice.refused.empty());
   EXPECT_GT(choice.smallest.memory.sum(), 0);
-  // Programs: the fastest candidate as it is, corrected, and with everything recomputed; and two pipelines of each
-  // kind that is tried.
+  // The programs are the fastest candidate as it is, corrected, and with everything recomputed; and two pipelines of
+  // each kind that is tried.
   EXPECT_LE(subject.realised, 5 + 2 * 3);
 
-  // A batch that cannot fit, judging by a larger one, is not made into a program.
+  // No program is made for a smaller batch if the result of a larger batch shows that it cannot fit.
   subject.realised = 0;
   find_fixes(subject.training, subject.input, limits, choice, nullptr);
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
@@ -146,7 +146,7 @@ TEST(Choose, LogitsAreKeptAsFarAsMemoryAllows) {
 }
 
 // Computing a short product again takes no longer than copying its kept logits.
-TEST(Choose, LogitsOfFewDimensionsAreMadeAgain) {
+TEST(Choose, LogitsOfFewDimensionsAreRecomputed) {
   Module module = make_module({.layers = 2, .input = 16, .width = 16, .classes = 20'000, .head = true, .batch = 256});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   Subject subject(std::move(module), 2);
@@ -167,7 +167,7 @@ TEST(Choose, NoProgramIsMadeIfTheWeightsAloneDoNotFit) {
 }
 
 // Under any limit, a program that fits is found if there is one. The oracle makes all programs.
-TEST(Choose, APlanThatExistsIsFound) {
+TEST(Choose, AFittingPlanIsFoundIfThereIsOne) {
   for (const bool head : {false, true}) {
     for (const int devices : {2, 4}) {
       Subject subject(narrow(head), devices);
@@ -204,7 +204,7 @@ int64_t recomputed_nodes(const Fitted& fitted) {
 
 // Memory beyond the limit of the whole machine may be freed on any stage, so not every layer has to be recomputed.
 // Under 1F1B the first stages hold the most.
-TEST(Choose, ALimitOnAllDevicesIsHeldByTheStagesThatCanFreeMemory) {
+TEST(Choose, ALimitOnAllDevicesIsMetByStagesThatCanFreeMemory) {
   Module module = make_module({.layers = 8, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   Subject subject(module, 4);
@@ -233,7 +233,7 @@ TEST(Choose, ALimitOnAllDevicesIsHeldByTheStagesThatCanFreeMemory) {
   EXPECT_GE(fewer, tried - 2) << "where what a program needs beside the estimate is as large as what is freed";
 }
 
-TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
+TEST(Choose, NoProgramNeedsLessThanItsMemoryFloor) {
   int compared = 0;
   for (const bool head : {false, true}) {
     for (const bool deterministic : {false, true}) {
@@ -265,7 +265,7 @@ TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
 
 // A fix that removes hints is proposed only if there are hints. A proposed batch consists of whole row blocks in every
 // batch that an update accumulates.
-TEST(Fixes, SmallerBatchesAreLegalOnes) {
+TEST(Fixes, ProposedSmallerBatchesAreLegal) {
   Module module = narrow();
   module.train.grad_accumulation = 4;  // batches of 8 row blocks
   Subject subject(module, 2);

@@ -107,7 +107,7 @@ TEST(ClassFit, TheReportedNumberOfClassesFitsAndTheNextDoesNot) {
   EXPECT_LT(fits.plans, 9 * 40);
 }
 
-TEST(ClassFit, TheLimitOfADeviceIsNamed) {
+TEST(ClassFit, TheLimitOfADeviceIsReported) {
   Module module = with_head(1000, 0);
   module.schedule.memory_limit = Hint<Bytes>{8 * kMiB, {}};
   const Subject subject(module);
@@ -115,7 +115,7 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
   EXPECT_EQ(fits.choices[0].limit, ClassLimit::kDevice);
   EXPECT_GT(fits.choices[0].classes, 2 * 8 * kMiB / 128 * 8 / 10) << "no optimizer state, two devices";
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("memory_limit 8.0 MiB of a device"));
-  // The limit applies to each device, and so does the figure next to it. A run has two devices and also evaluates.
+  // The limit and the figure next to it are for each device. A run has two devices and also evaluates.
   EXPECT_LE(fits.choices[0].device, 8 * kMiB);
   EXPECT_GT(fits.choices[0].device, 7 * kMiB);
   EXPECT_GT(fits.choices[0].memory, 14 * kMiB);
@@ -151,7 +151,7 @@ TEST(ClassFit, AMissingHeadAndTooLittleMemoryAreErrors) {
   EXPECT_EQ(device.error().help, "raise `memory_limit`, or leave it out");
 }
 
-TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
+TEST(ClassFit, TheTextAndTheJsonListEachChoice) {
   const Subject subject(with_head(1000));
   const ClassFits fits = subject.fit().value();
   const std::string page = report_classes(fits, subject.training, subject.machine, 100);
@@ -165,7 +165,7 @@ TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
   }
 }
 
-TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
+TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerDoesNotSupport) {
   Module module = with_head(1000);
   const Subject momentum(module);
   module.train.optimizer = test::optimizer("adamw");
@@ -195,7 +195,7 @@ TEST(HeadChoices, ArePrintedAsSettingsOfTheText) {
   EXPECT_EQ(setting_text(narrow, tenth, "id", 1), "groups.id.weights = bf16, groups.id.states = bf16");
   EXPECT_EQ(setting_text(narrow, all, "id", 0), "active_classes = sample(10%), groups.id.weights = bf16");
   EXPECT_EQ(setting_text(all, tenth, "id", 0), "active_classes = all");
-  // `untouched = exact` requires some active classes and f32 rows. A proposed choice must be valid as it stands.
+  // `untouched = exact` requires some active classes and f32 rows. A proposed choice must satisfy both.
   HeadChoice exact = tenth;
   exact.untouched = Untouched::kExact;
   EXPECT_EQ(setting_text(all, exact, "id", 0), "active_classes = all, groups.id.untouched = as_is");

@@ -50,7 +50,7 @@ std::vector<double> random_weights(uint64_t seed, int n) {
   return weights;
 }
 
-TEST(Balance, BothWaysEqualTheExhaustiveOptimum) {
+TEST(Balance, BothAlgorithmsEqualTheExhaustiveOptimum) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int n = 4 + static_cast<int>(seed % 7);
     const std::vector<double> weights = random_weights(seed, n);
@@ -244,7 +244,7 @@ TEST(Partition, ManyLayersAreCutWithinAThousandthOfTheExhaustiveOptimum) {
   }
 }
 
-TEST(Partition, CutsNowhereBehindTheLastLegalPosition) {
+TEST(Partition, NoCutLiesAfterTheLastLegalPosition) {
   PartitionRequest request;
   for (int l = 0; l < 10; ++l) {
     request.layers.push_back({.forward = 1, .backward = 2});
@@ -301,7 +301,7 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
     EXPECT_LT(stage.recomputed.back(), stage.end);
   }
   request.recompute = Recompute::kAuto;
-  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches, of which three of eight layers are recomputed
+  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches; three of eight layers are recomputed
   const auto fitting = partition(request);
   ASSERT_FALSE(fitting.empty());
   for (const PartitionStage& stage : fitting[0].stages) {
@@ -343,7 +343,7 @@ double exhaustive_objective_within_total(const PartitionRequest& request) {
 }
 
 // The first stage has all the weights and nothing that it could free. A limit on each stage could only move the cut.
-TEST(Partition, ATotalIsHeldByTheStagesThatCanFreeMemory) {
+TEST(Partition, ALimitOnTheTotalIsMetByStagesThatCanFreeMemory) {
   PartitionRequest request;
   request.layers = {{.forward = 4, .backward = 8, .resident = 100},
                     {.forward = 1, .backward = 2, .saved = 10},
@@ -388,7 +388,7 @@ TEST(Partition, WithinATotalTheObjectiveIsNearTheExhaustiveOptimum) {
   EXPECT_GT(near, within * 9 / 10);
 }
 
-TEST(Partition, GivesOtherGoodCutsForTheSimulation) {
+TEST(Partition, ReturnsSeveralGoodCutsForTheSimulation) {
   PartitionRequest request;
   for (const double f : {3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0}) {
     request.layers.push_back({.forward = f, .backward = 2 * f});

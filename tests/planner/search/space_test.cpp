@@ -113,7 +113,7 @@ TEST(Hints, ARowBlockThatLeavesDevicesIdleIsReported) {
   EXPECT_TRUE(proposals(one, [](ScheduleSpec& s) { s.replicas = {{1, {}}}; }).empty()) << "was asked for";
 }
 
-TEST(Hints, EachOfThemChangesThePlan) {
+TEST(Hints, EveryHintChangesThePlan) {
   struct Case {
     const char* name;
     std::function<void(ScheduleSpec&)> set;
@@ -188,7 +188,7 @@ TEST(Hints, EachOfThemChangesThePlan) {
   }
 }
 
-TEST(Hints, OnePassOfTheHeadForAStepKeepsTheSearchFromOneFOneB) {
+TEST(Hints, OneHeadPassPerStepExcludesOneFOneB) {
   Module module = subject();
   module.schedule.stages = Hint<int64_t>{2, {}};
   module.schedule.micro_batches = Hint<int64_t>{8, {}};
@@ -199,7 +199,7 @@ TEST(Hints, OnePassOfTheHeadForAStepKeepsTheSearchFromOneFOneB) {
   EXPECT_EQ(made->program.heads[0].rows, module.train.batch);
 }
 
-TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
+TEST(Hints, AGranularityThatContradictsThePipelineIsRejected) {
   Module module = subject();
   module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
   module.schedule.micro_batches = Hint<int64_t>{8, {}};
@@ -218,7 +218,7 @@ TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
 }
 
 // Each replica has one row on one of 300 devices; the program never runs.
-TEST(Hints, NoChoiceHasMoreReplicasThanASumTakes) {
+TEST(Hints, NoSettingHasMoreReplicasThanASumSupports) {
   const Machine machine{.name = "300 x cpu", .cores = 300, .devices = 300, .threads = 300, .memory = 64 * kGiB};
   Module module = make_module({.layers = 1, .batch = 300, .norm_rows = 1});
   const auto settings = [&] {
@@ -240,7 +240,7 @@ TEST(Hints, NoChoiceHasMoreReplicasThanASumTakes) {
   EXPECT_EQ(refused.error().span, (Span{0, 11, 13}));
 }
 
-TEST(Space, DivisorsAreAllThereAndAscending) {
+TEST(Space, DivisorsAreCompleteAndAscending) {
   EXPECT_EQ(divisors(1), (std::vector<int64_t>{1}));
   EXPECT_EQ(divisors(36), (std::vector<int64_t>{1, 2, 3, 4, 6, 9, 12, 18, 36}));
   for (int64_t n = 1; n <= 200; ++n) {

@@ -89,7 +89,7 @@ TEST(VerifyCompression, AMissingCompressionIsFound) {
   expect_found("is read before it was written", [](Program& p) { find(p, Kind::kCompress).operands.clear(); });
 }
 
-TEST(VerifyCompression, PairsThatNoExchangeBringsAreFound) {
+TEST(VerifyCompression, PairsThatNoExchangeDeliversAreFound) {
   expect_found("has sent where", [](Program& p) {
     Instruction& one = find(p, [&](const Instruction& i) { return is_gather_of_pairs(p, i); });
     std::erase_if(one.operands, [](const Operand& each) { return each.role == Role::kReceived; });
@@ -149,7 +149,7 @@ TEST(VerifyCompression, ProgramsThatCompressByNodeAreSoundOnEveryNumberOfNodes) 
 TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
   const Case made = make_case(kByNode);
   const Program& program = made.program;
-  std::map<int, std::set<ParamId>> owned;  // per replica
+  std::map<int, std::set<ParamId>> owned;  // weights that each replica owns
   for (const Instruction& one : program.instructions) {
     if (is_compressed_terms(made, one)) {
       for (const Operand& each : one.operands) {
@@ -170,7 +170,7 @@ TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
   EXPECT_FALSE(owned[1].empty());
 }
 
-TEST(VerifyCompression, ALinkMovesThePairsOfItsNodeOnce) {
+TEST(VerifyCompression, ALinkTransfersThePairsOfANodeOnce) {
   const auto sent = [](bool per_node) {
     CaseOptions options = kByNode;
     options.per_node = per_node;

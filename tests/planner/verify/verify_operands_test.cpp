@@ -111,7 +111,7 @@ TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
   expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
 }
 
-// Makes every other kind of buffer one step too small.
+// Makes one buffer of each kind a few bytes too small.
 TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
   const auto small = [](Purpose purpose, const CaseOptions& options = {}) {
     expect_operand_found(
@@ -144,7 +144,7 @@ TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
   expect_operand_found("for partials of", [](Program& p) { find(p, Purpose::kGradient).bytes += 64; });
 }
 
-TEST(VerifyOperands, BestClassesOfLogitsHaveAllTheirRows) {
+TEST(VerifyOperands, ABufferOfBestClassesThatIsTooSmallIsFound) {
   const auto shrink = [](Program& p) {
     ASSERT_GT(p.heads[0].top_k, 1);
     find_buffer(p, [&](const Buffer& b) { return b.value == p.heads[0].logits; }).bytes = p.batch * 8;
@@ -152,7 +152,7 @@ TEST(VerifyOperands, BestClassesOfLogitsHaveAllTheirRows) {
   expect_operand_found(" for ", shrink, {.training = false});
 }
 
-TEST(VerifyOperands, BuffersOfNothingAreFound) {
+TEST(VerifyOperands, BuffersThatBelongToNothingAreFound) {
   const CaseOptions narrow{
       .model = {.layers = 2, .classes = 900, .head = true, .precision = PrecisionMode::kMixedBf16}};
   const std::vector<std::pair<const char*, std::function<void(Buffer&, const Program&)>>> prepared{
@@ -186,7 +186,7 @@ TEST(VerifyOperands, BuffersOfNothingAreFound) {
                        [](Program& p) { find(p, Purpose::kActivation).persistent = true; });
 }
 
-TEST(VerifyOperands, SlotsThatTheRingCannotHaveAreFound) {
+TEST(VerifyOperands, SlotNumbersBeyondTheRingAreFound) {
   expect_found("slots up to number", [](Program& p) { find(p, Purpose::kInput).ring = 1 << 30; });
   expect_found("that another has", [](Program& p) { find(p, Purpose::kInput).ring = 1; });
   expect_found("is of no input", [](Program& p) { find(p, Purpose::kInput).value = find(p, Purpose::kResult).value; });
@@ -236,7 +236,7 @@ TEST(VerifyOperands, HeadsThatAreNotTheModelsAreFound) {
 // Damages the numbers by which the executor finds the other side of an exchange.
 const CaseOptions kApart{.pipeline = PipelineKind::kOneFOneB};
 
-TEST(VerifyOperands, CopiesOfNoHeadOrToOtherRowsAreFound) {
+TEST(VerifyOperands, CopiesWithoutAHeadOrToOtherRowsAreFound) {
   const auto copy = [](const char* words, const std::function<void(Program&, Instruction&)>& damage) {
     expect_operand_found(
         words, [&](Program& p) { damage(p, find(p, Kind::kCopy)); }, kApart);
@@ -254,7 +254,7 @@ TEST(VerifyOperands, CopiesOfNoHeadOrToOtherRowsAreFound) {
   }
 }
 
-TEST(VerifyOperands, CollectivesOfNoHeadAreFound) {
+TEST(VerifyOperands, CollectivesWithoutAHeadAreFound) {
   for (const CaseOptions& options : {CaseOptions{}, kApart}) {
     for (const Purpose purpose : {Purpose::kActivation, Purpose::kHeadStats, Purpose::kHeadGradient}) {
       const auto behead = [=](Program& p) {

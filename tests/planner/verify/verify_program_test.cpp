@@ -60,7 +60,7 @@ TEST(VerifyProgram, StatesThatAnotherStageUpdatesAreFound) {
   EXPECT_NE(complaint(made).find("reads a state that stage 0 updates"), std::string::npos) << complaint(made);
 }
 
-TEST(VerifyProgram, GroupsThatAreTornApartAreFound) {
+TEST(VerifyProgram, DamagedGroupsAreFound) {
   expect_found("has members of two kinds", [](Program& p) {
     find(p, [](const auto& one) { return one.kind == Kind::kSend; }).kind = Kind::kAllGather;
   });
@@ -85,7 +85,7 @@ TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupAreFound) {
 
 // Dependencies point backward, and the members of a group are contiguous: only members of the same group may stand
 // between two of them.
-TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupByWayOfAnotherAreFound) {
+TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupIndirectlyAreFound) {
   expect_found("is not before it", [](Program& p) {
     const InstructionId send = find(p, Kind::kSend).id;
     Instruction& behind = find(p, [&](const auto& one) { return one.id > send && one.kind == Kind::kForward; });
@@ -194,7 +194,7 @@ TEST(VerifyProgram, MemoryThatIsTooSmallOrSharedIsFound) {
   EXPECT_FALSE(verify_program(made.program, made.module, 100 * kKiB).ok());
 }
 
-TEST(VerifyProgram, AnyBufferMovedOntoALivingOneIsFound) {
+TEST(VerifyProgram, ABufferMovedOntoALiveOneIsFound) {
   const Case made = make_case();
   std::mt19937_64 random(5);
   int found = 0;
@@ -272,7 +272,7 @@ Program make_idle(int devices, size_t instructions) {
 }
 
 // A crafted file of some megabytes may contain millions of these. Each check must still end quickly.
-TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
+TEST(VerifyProgram, CraftedGroupsAndDependenciesAreVerifiedQuickly) {
   constexpr size_t kDevices = 1000;
   constexpr size_t kInstructions = 20'000;
   Program group = make_idle(kDevices, kInstructions);
@@ -364,7 +364,7 @@ TEST(VerifyProgram, AReaderWaitsForAllExchangesThatWroteItsBytes) {
   EXPECT_TRUE(verify_order(program).ok());
 }
 
-TEST(VerifyProgram, MoreReplicasThanASumTakesAreRefused) {
+TEST(VerifyProgram, MoreReplicasThanASumSupportsAreRejected) {
   for (const int replicas : {kMostReplicas, kMostReplicas + 1}) {
     Program program = make_idle(replicas, 0);
     program.batch = program.micro_batches = program.replicas = program.partials = replicas;

@@ -32,7 +32,7 @@ TEST(VerifySelection, EveryShardSelectsOnceAStepBeforeItsPasses) {
   EXPECT_EQ(made.program.heads[0].active, 810);
 }
 
-TEST(VerifySelection, NothingIsSelectedIfAllClassesTakePart) {
+TEST(VerifySelection, NothingIsSelectedIfAllClassesAreActive) {
   const Case made = make_case();
   EXPECT_EQ(count(made.program, Kind::kHeadSelect), 0);
   EXPECT_EQ(made.program.heads[0].active, 0);
@@ -70,7 +70,7 @@ TEST(VerifySelection, FindsMissingOperandsAndOperandsOfOthers) {
   }
 }
 
-TEST(VerifySelection, FindsMeasurementsOfSomethingElse) {
+TEST(VerifySelection, FindsMeasurementsWithWrongOperands) {
   for (const Role role : {Role::kFeature, Role::kLabel, Role::kSelection, Role::kMass, Role::kWeight, Role::kScratch}) {
     expect_operand_found(
         "where its operand", [=](Program& p) { drop(find(p, Kind::kHeadMass), role); }, kKnn);

@@ -76,10 +76,10 @@ class SimulatedNet final : public Net {
     int node = 0;
     int other = 0;  // socket of the other side; a listener has its own number here
     bool open = true;
-    bool ended = false;  // nothing more is sent
+    bool ended = false;  // whether this side has ended sending
     std::deque<Packet> inbox;
     Seconds last = 0;         // arrival time of the last packet
-    std::deque<int> callers;  // used by listeners only
+    std::deque<int> callers;  // sockets of waiting connections; listeners only
   };
 
   static std::pair<int, int> link(int a, int b) { return {std::min(a, b), std::max(a, b)}; }

@@ -11,7 +11,7 @@
 namespace xrun::testing {
 namespace {
 
-// One direction of a connection, with the bytes that it still has to send.
+// One direction of a connection, and the bytes that are still to be sent.
 struct Way {
   struct Part {
     Seconds due = 0;
@@ -82,7 +82,7 @@ void TcpRelay::run(int listener, int to) {
     }
   }
   for (const Way& way : ways) {
-    net.close(way.from);  // each socket is the source of one way
+    net.close(way.from);  // each socket is the source of one direction
   }
   net.close(listener);
 }

@@ -53,7 +53,7 @@ optimizer lion(lr, b1 = 0.9, b2 = 0.99, weight_decay = 0.1) {
 }
 )";
 
-TEST(OwnOptimizer, BecomesARule) {
+TEST(OwnOptimizer, ADeclarationBecomesAnUpdateRule) {
   const Answer lion(kLion, "lion(b1=0.75)");
   ASSERT_TRUE(lion.file.has_value()) << lion.rendered();
   const CallSpec& call = lion.file->module.train.optimizer;
@@ -79,7 +79,7 @@ TEST(OwnOptimizer, ValuesThatDependOnTheStepAloneAreComputedOnce) {
   EXPECT_EQ(rule->scalars.results().size(), 3U);
 }
 
-TEST(OwnOptimizer, TestsOfOtherFoldersHaveTheRulesOfTheLibrary) {
+TEST(OwnOptimizer, OptimizersForTestsEqualThoseOfTheLibrary) {
   for (const auto& [call, name, arguments] : std::initializer_list<std::tuple<const char*, const char*, Attrs>>{
            {"sgd", "sgd", {}},
            {"sgd(momentum=0.75)", "sgd", {{"momentum", 0.75}}},
@@ -95,7 +95,7 @@ TEST(OwnOptimizer, TestsOfOtherFoldersHaveTheRulesOfTheLibrary) {
   }
 }
 
-TEST(OwnOptimizer, IsKnownByWhatItComputes) {
+TEST(OwnOptimizer, KnownUpdatesAreRecognizedByTheirComputation) {
   const auto known = [](const std::string& text, const std::string& call) {
     return known_update(Answer(text, call).file->module.train.optimizer);
   };
@@ -126,7 +126,7 @@ TEST(OwnOptimizer, IsKnownByWhatItComputes) {
   EXPECT_EQ(known(begins, "mine").kind, KnownUpdate::kOther) << "the state begins with another value";
 }
 
-TEST(OwnOptimizer, StepsOfSumsVanishWithTheGradients) {
+TEST(OwnOptimizer, OnlyStepsOfSgdAndLarsVanishWithTheGradients) {
   const auto vanish = [](const std::string& call) {
     return steps_vanish(Answer("", call).file->module.train.optimizer);
   };
@@ -142,7 +142,7 @@ TEST(OwnOptimizer, StepsOfSumsVanishWithTheGradients) {
   EXPECT_FALSE(steps_vanish(drift.file->module.train.optimizer)) << "a state that is not 0 at first";
 }
 
-TEST(OwnOptimizer, HasTheMathDigestOfAKnownRule) {
+TEST(OwnOptimizer, AnEqualRuleHasTheMathDigestOfTheKnownOptimizer) {
   const auto digest = [](const std::string& text, const std::string& call) {
     return Answer(text, call).file->module.math_digest;
   };
@@ -159,7 +159,7 @@ TEST(OwnOptimizer, HasTheMathDigestOfAKnownRule) {
   EXPECT_NE(digest("", "lars"), digest("", "lars(trust=0.5)"));
 }
 
-TEST(OwnOptimizer, ADecayIsANumber) {
+TEST(OwnOptimizer, AWeightDecayThatIsNotANumberIsRejected) {
   const std::string own =
       "optimizer own(weight_decay = 0) {\n  weight = weight - lr * (grad + weight_decay * weight)\n}\n";
   for (const std::string decay : {"true", "\"a\"", "[1]", "none"}) {
@@ -167,7 +167,7 @@ TEST(OwnOptimizer, ADecayIsANumber) {
   }
 }
 
-TEST(OwnOptimizer, StatesThatNothingReadsAreLeftOut) {
+TEST(OwnOptimizer, UnreadStatesAreRemoved) {
   EXPECT_THAT(Answer("", "sgd").arguments().texts("rule.states"), IsEmpty());
   EXPECT_EQ(Answer("", "sgd").arguments().text("rule.elements"), "x0 - x3 * (x1 + x2 * x0)");
   const Answer own(
@@ -182,14 +182,14 @@ TEST(OwnOptimizer, StatesThatNothingReadsAreLeftOut) {
   EXPECT_THAT(chain.arguments().texts("rule.states"), ElementsAre("a", "b"));
 }
 
-TEST(OwnOptimizer, AssignmentsRunInOrder) {
+TEST(OwnOptimizer, AssignmentsAreExecutedInOrder) {
   const Answer sgd("optimizer own(mu = 0.5) {\n  state v = 0\n  v = mu * v + grad\n  weight = weight - lr * v\n}\n");
   EXPECT_EQ(sgd.arguments().text("rule.elements"), "t0 = 0.5 * x2 + x1; x0 - x3 * t0, t0");
   const Answer before("optimizer own(mu = 0.5) {\n  state v = 0\n  weight = weight - lr * v\n  v = mu * v + grad\n}\n");
   EXPECT_EQ(before.arguments().text("rule.elements"), "x0 - x3 * x2, 0.5 * x2 + x1");
 }
 
-TEST(OwnOptimizer, AnUpdateIsWhole) {
+TEST(OwnOptimizer, IncompleteUpdatesAreRejected) {
   const auto answer = [](const std::string& body) { return Answer("optimizer own(mu = 0.5) {\n" + body + "}\n"); };
   EXPECT_THAT(answer("  state v = 0\n  v = v + grad\n").codes(), ElementsAre("XG0224"));
   const Answer misspelt = answer("  state v = 0\n  w = v + grad\n  weight = weight - lr * grad\n");
@@ -213,14 +213,14 @@ TEST(OwnOptimizer, AnUpdateIsWhole) {
               ElementsAre("XG0224"));
 }
 
-TEST(OwnOptimizer, GroupsSetTheDecayThatItHas) {
+TEST(OwnOptimizer, GroupsMaySetADecayOnlyIfTheOptimizerHasOne) {
   const std::string group = "  groups {\n    linear {\n      weight_decay = 0.1\n    }\n  }\n";
   EXPECT_THAT(Answer(kLion, "lion", group).codes(), IsEmpty());
   EXPECT_THAT(Answer("optimizer own(lr) {\n  weight = weight - lr * grad\n}\n", "own", group).codes(),
               ElementsAre("XG0210"));
 }
 
-TEST(OwnOptimizer, IsBounded) {
+TEST(OwnOptimizer, TooManyScalarsStatesOrNormsAreRejected) {
   std::string sum = "grad";
   for (int i = 0; i < 17; ++i) {
     sum += " + grad * sin(" + std::to_string(i + 2) + " * step)";
@@ -250,7 +250,7 @@ TEST(OwnOptimizer, IsBounded) {
   EXPECT_THAT(many.rendered(), HasSubstr("at most 8 norms"));
 }
 
-TEST(OwnOptimizer, NormsAreNumbersOfATensor) {
+TEST(OwnOptimizer, EachNormIsOneNumberPerTensor) {
   const Answer lars(
       "optimizer own(trust = 0.5) {\n  state v = 0.25\n  n = norm(grad)\n"
       "  v = 0.5 * v + (if n > 0 { trust * norm(weight) / n } else { 1 }) * grad\n  weight = weight - lr * v\n}\n");
@@ -263,7 +263,7 @@ TEST(OwnOptimizer, NormsAreNumbersOfATensor) {
 }
 
 // If a norm is over values that another norm has scaled, it is summed after the other norm.
-TEST(OwnOptimizer, NormsOfNormsHaveALevelOfTheirOwn) {
+TEST(OwnOptimizer, ANormOfScaledValuesIsSummedAfterTheNormThatScalesThem) {
   const Answer nested(
       "optimizer own(lr) {\n  g = grad / max(norm(grad), 1e-6)\n"
       "  weight = weight - lr * g * norm(weight) / max(norm(g + weight), 1e-6)\n}\n");
@@ -273,7 +273,7 @@ TEST(OwnOptimizer, NormsOfNormsHaveALevelOfTheirOwn) {
   EXPECT_THAT(norm_levels(*rule), ElementsAre(0, 0, 1));
 }
 
-TEST(OwnOptimizer, NormsAreRefusedWhereTheyMeanNothing) {
+TEST(OwnOptimizer, MeaninglessNormsAreRejected) {
   const auto answer = [](const std::string& body) { return Answer("optimizer own(mu = 0.5) {\n" + body + "}\n"); };
   EXPECT_THAT(answer("  weight = weight - lr * grad * norm(mu)\n").codes(), ElementsAre("XG0229"));
   EXPECT_THAT(answer("  weight = weight - lr * grad * norm(step)\n").codes(), ElementsAre("XG0229"));
@@ -286,14 +286,14 @@ TEST(OwnOptimizer, NormsAreRefusedWhereTheyMeanNothing) {
               ElementsAre("XG0201"));
 }
 
-TEST(OwnOptimizer, IsCheckedWhereNothingTakesIt) {
+TEST(OwnOptimizer, UnusedOptimizersAreChecked) {
   const auto codes = [](const std::string& text) { return Answer(text, "sgd").codes(); };
   EXPECT_THAT(codes(kLion), IsEmpty());
   EXPECT_THAT(codes("optimizer own(lr) {\n  weight = weight - lr * gard\n}\n"), ElementsAre("XG0201"));
   EXPECT_THAT(codes("optimizer own(lr) {\n  u = grad\n  weight = weight - lr * grad\n}\n"), ElementsAre("XG0215"));
 }
 
-TEST(OwnOptimizer, AStoredRuleThatDoesNotFitIsRefused) {
+TEST(OwnOptimizer, AStoredRuleThatDoesNotFitIsRejected) {
   const Answer lion(kLion, "lion");
   for (const auto& [key, value] :
        std::initializer_list<std::pair<const char*, AttrValue>>{{"rule.elements", std::string("x0")},

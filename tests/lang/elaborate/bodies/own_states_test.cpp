@@ -42,7 +42,7 @@ TEST(OwnStates, AnAssignmentBecomesAnUpdate) {
   EXPECT_EQ(update->inputs[2], center.value);
 }
 
-TEST(OwnStates, OneNumberASampleHasAStateOfOneNumber) {
+TEST(OwnStates, AStateOfOneNumberMayAverageOneNumberPerSample) {
   const Checked made = model("  state level: [1] = 0\n\n  level = batch_mean(x -> mean(1))\n  y = x - level\n");
   EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
 }
@@ -62,7 +62,7 @@ struct Fault {
 
 class Faults : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(Faults, IsRefused) {
+TEST_P(Faults, InvalidStatesAreRejectedWithAMessage) {
   const Checked made = model(GetParam().statements);
   EXPECT_THAT(made.codes(), ElementsAre(GetParam().code)) << made.rendered();
   EXPECT_THAT(made.rendered(), HasSubstr(GetParam().message));
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
               "a state of a block is f32"}),
     [](const auto& one) { return std::string(one.param.name); });
 
-TEST(OwnStates, AStateOfAnOptimizerHasNoType) {
+TEST(OwnStates, ATypeOfAnOptimizerStateIsRejected) {
   const Checked made("optimizer own(lr) {\n  state m: [4] = 0\n  m = m + grad\n  weight = weight - lr * m\n}\n",
                      {.ops = &ops::registry()});
   EXPECT_THAT(made.codes(), ElementsAre("XG0228")) << made.rendered();

@@ -32,14 +32,14 @@ struct Answer : Checked {
   }
 };
 
-TEST(Pointwise, BecomesOneNode) {
+TEST(Pointwise, AFunctionBecomesOneNode) {
   const Answer swish("pointwise swish(x, beta = 1.0) = x * sigmoid(beta * x)\n", "  y = x -> swish(beta=1.5)\n");
   EXPECT_THAT(swish.maps(), ElementsAre("x0 * sigmoid(1.5 * x0)"));
   EXPECT_EQ(swish.file->module.graph.nodes[0].path, "swish");
   EXPECT_THAT(swish.codes(), IsEmpty());
 }
 
-TEST(Pointwise, CallsOperatorsFunctionsAndOthersOfItsKind) {
+TEST(Pointwise, AFunctionMayCallOperatorsAndOtherFunctions) {
   const Answer nested(
       "fn third(a) = a / 3\n"
       "pointwise inner(x) = gelu(x) + third(x)\n"
@@ -51,7 +51,7 @@ TEST(Pointwise, CallsOperatorsFunctionsAndOthersOfItsKind) {
             "(0.5 * x0 * (1 + erf(0.7071067811865476 * x0)) + x0 / 3) * max(max(x1, 0), -1) - t0 * t0");
 }
 
-TEST(Pointwise, ChoosesBetweenNumbers) {
+TEST(Pointwise, ConditionsBecomeSelections) {
   const Answer choice("pointwise f(x) = if x > 0 and not x >= 2 { x } else { -x }\n", "  y = x -> f\n");
   EXPECT_THAT(choice.maps(), ElementsAre("select((0 < x0) * select(2 <= x0, 0, 1), x0, -x0)"));
   const Answer stages("pointwise f(x) = x -> if x < 0 { exp } -> residual { sin }\n", "  y = x -> f\n");
@@ -66,13 +66,13 @@ TEST(Pointwise, ATensorGivenTwiceIsReadOnce) {
   EXPECT_EQ(square.file->module.graph.nodes[0].inputs.size(), 1U);
 }
 
-TEST(Pointwise, GivesANumberForNumbers) {
+TEST(Pointwise, ACallWithNumbersGivesANumber) {
   const Answer size("pointwise half(x) = floor(x / 2)\n", "  y = x -> linear(half(9))\n");
   EXPECT_THAT(size.codes(), IsEmpty()) << size.rendered();
   EXPECT_EQ(size.file->module.graph.nodes[0].attrs.integer("out"), 4);
 }
 
-TEST(Pointwise, StandardOnesNeedNoImport) {
+TEST(Pointwise, StandardFunctionsNeedNoImport) {
   const Answer known("", "  y = x -> hswish -> leaky_relu(0.2) -> softplus\n");
   EXPECT_THAT(known.maps(), ElementsAre("t0 = x0 + 3; x0 * (select(t0 < 0, 0, select(6 < t0, 6, t0)) / 6)",
                                         "select(0 < x0, x0, 0.2 * x0)", "max(x0, 0) + log(1 + exp(-abs(x0)))"));
@@ -80,7 +80,7 @@ TEST(Pointwise, StandardOnesNeedNoImport) {
   EXPECT_THAT(own.maps(), ElementsAre("2 * x0"));
 }
 
-TEST(Pointwise, SignsOfTensorsWithoutAnOperatorBecomeMaps) {
+TEST(Pointwise, OperationsWithoutAnOperatorOfTheirOwnBecomeMaps) {
   const Answer signs("", "  y = max(x ^ 2, x) * (x > 0.5) + min(x % 3, x)\n");
   EXPECT_THAT(signs.maps(), ElementsAre("x0 * x0", "max(x0, x1)", "0.5 < x0", "x0 - floor(x0 / 3) * 3", "min(x0, x1)"));
   const Answer axis("", "  y = max(x, 1)\n");
@@ -125,7 +125,7 @@ TEST(Pointwise, FunctionsThatCannotTrainAreReported) {
   EXPECT_THAT(fine.codes(), IsEmpty());
 }
 
-TEST(Pointwise, OddCallsAreAnswered) {
+TEST(Pointwise, UnusualCallsAreAcceptedOrRejectedWithACode) {
   const auto codes = [](const std::string& declarations, const std::string& body = "  y = x -> relu\n") {
     return Answer(declarations, body).codes();
   };
@@ -144,7 +144,7 @@ TEST(Pointwise, OddCallsAreAnswered) {
   EXPECT_THAT(margin.codes(), ElementsAre("XG0205"));
 }
 
-TEST(Pointwise, IsBounded) {
+TEST(Pointwise, FunctionWithTooManyOperationsIsRejected) {
   std::string chain;
   for (int i = 0; i < 30; ++i) {
     chain += "pointwise f" + std::to_string(i) + "(x) = " +
@@ -156,7 +156,7 @@ TEST(Pointwise, IsBounded) {
   EXPECT_THAT(doubled.codes(), testing::Contains("XG0216"));
 }
 
-TEST(Pointwise, KeepsItsFirstParameterOpenAsAnArgument) {
+TEST(Pointwise, AFunctionPassedAsAnArgumentKeepsItsFirstParameterFree) {
   const auto answer = [](const std::string& loss) {
     return Checked("pointwise arc(c, m = 0.5) = cos(acos(clamp(c, -1, 1)) + m)\npointwise two(a, b) = a + b\n" +
                        replaced(small_run(), "softmax_ce(id, label, scale=16)", loss),
@@ -216,7 +216,7 @@ TEST(OwnParams, MayBeReadBySeveralOperators) {
   EXPECT_THAT(without.rendered(), HasSubstr("XG0198]: this operator reads the weight `p` and gives it no gradient"));
 }
 
-TEST(OwnParams, WrongInitialValuesAreRefused) {
+TEST(OwnParams, WrongInitialValuesAreRejected) {
   const auto answer = [](const std::string& param) {
     return Answer("", "  param p: " + param + "\n  y = x * p\n").codes();
   };
@@ -235,7 +235,7 @@ TEST(OwnParams, WrongInitialValuesAreRefused) {
 
 // A function may combine two parameters first. When it then reads a tensor of the batch, the whole function becomes one
 // node.
-TEST(FunctionsOfParams, WaitForATensor) {
+TEST(FunctionsOfParams, BecomeOneNodeWhenTheyReadATensor) {
   const auto model = [](const std::string& statements) {
     return Checked(
         "model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n  param b: [8] = ones\n  param t: [1] = 0\n\n" +
@@ -255,7 +255,7 @@ TEST(FunctionsOfParams, WaitForATensor) {
   EXPECT_EQ(text_of("  y = hswish(a + t) * x\n").find("hswish"), std::string::npos);
 }
 
-TEST(FunctionsOfParams, AreRefusedByOperatorsOnTheBatch) {
+TEST(FunctionsOfParams, AreRejectedByOperatorsOnTheBatch) {
   for (const char* value : {"linear(4)", "relu", "softmax"}) {
     const Checked made("model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n\n  y = a + 1 -> " +
                            std::string(value) + "\n  z = x * a\n  output z\n}\n",

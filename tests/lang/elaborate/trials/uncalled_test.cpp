@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(Uncalled, MistakesThatNoArgumentMendsAreFound) {
+TEST(Uncalled, MistakesThatOccurForAllArgumentsAreFound) {
   for (const auto& [body, code] :
        std::vector<std::pair<std::string, std::string>>{{"return x -> rellu", "XG0201"},
                                                         {"return x -> linear(widht)", "XG0201"},
@@ -35,14 +35,14 @@ TEST(Uncalled, MistakesThatNoArgumentMendsAreFound) {
   EXPECT_THAT(Checked("fn f(a: int) = g(a)\nfn g(a: int) = f(a)\n").codes(), testing::Contains("XG0208"));
 }
 
-TEST(Uncalled, ResultsKeepTheDeclaredType) {
+TEST(Uncalled, ResultsAreCheckedAgainstTheDeclaredType) {
   EXPECT_THAT(Checked("block b(x: [N, D]) -> [N, 2 * D] { return x -> linear(2 * D) }\n").codes(), IsEmpty());
   const Checked wrong("block b(x: [N, D]) -> [N, 2 * D] { return x -> linear(D) }\n");
   EXPECT_THAT(wrong.codes(), ElementsAre("XG0302"));
   EXPECT_THAT(wrong.rendered(), HasSubstr("nothing calls `b` yet: it was tried with x: f32[N, 64]"));
 }
 
-TEST(Uncalled, ConditionsThatSomeArgumentsMeetAreNoMistake) {
+TEST(Uncalled, ConditionsThatSomeArgumentsMeetAreAccepted) {
   for (const std::string text : {
            "block b(x: [N, C], y: [N, D]) { return x + y }\n",
            "block b(x: [N, C]) {\n  assert C == 7, \"seven\"\n  return x + (x -> linear(7))\n}\n",
@@ -61,7 +61,7 @@ TEST(Uncalled, ConditionsThatSomeArgumentsMeetAreNoMistake) {
   }
 }
 
-TEST(Uncalled, CalledBlocksAreJudgedByTheirCalls) {
+TEST(Uncalled, CalledBlocksAreCheckedOnlyByTheirCalls) {
   const Checked checked(R"(
 block narrow(x: [N, D]) {
   return x + (x -> linear(8))

@@ -113,7 +113,7 @@ TEST(EventFile, RecordsHaveLengthsAndMaskedSums) {
 
 TEST_F(RunLog, TensorBoardReadsTheEventFile) {
   directory.write("tiny.xgraph", testing::tiny_model());
-  const std::string script = std::string(XRUN_SOURCE_DIR) + "/tests/runtime/tensorboard_test.py";
+  const std::string script = std::string(XRUN_SOURCE_DIR) + "/tests/runtime/cli/progress/tensorboard_test.py";
   const std::vector<std::string> words{"train",   "tiny.xgraph",
                                        "--steps", "25",
                                        "--set",   "train.log.tensorboard=true",
