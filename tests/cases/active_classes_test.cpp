@@ -86,7 +86,7 @@ TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_EQ(run("check", model_of(1000, "100", "all")).err, "");
 }
 
-// If the softmax stays flat, the active classes hold as large a share of it as they are of all classes.
+// With a flat softmax, 20 % of the classes have about 20 % of the softmax, which is less than half.
 TEST_F(FewOtherActiveClasses, WarnOnceIfTheirSoftmaxShareStaysBelowAHalf) {
   const auto low =
       run("train", model_of(160, "8", "sample(20%)"), {"--progress", "plain", "--devices", "1", "--threads", "1"});

@@ -95,7 +95,7 @@ train t {{
 }
 
 // A loss over two labels is the sum of two means. Each mean is over the rows that have its label.
-TEST_F(LossesOfPartialLabels, LeaveOutTheRowsOfTheirOwnLabel) {
+TEST_F(LossesOfPartialLabels, EachMeanIsOverTheRowsThatHaveItsLabel) {
   const std::vector<std::vector<double>> x{
       {1, 0, 2, 0, 1, 0}, {0, 3, 1, 1, 1, 0}, {2, 2, 0, 0, 0, 1}, {1, 4, 0, 2, 0, 0}};
   const std::vector<std::vector<int>> labels{{2, -1}, {-1, -1}, {0, 1}, {1, 0}};

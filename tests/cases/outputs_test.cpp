@@ -60,7 +60,7 @@ class Outputs : public ::testing::Test {
   TemporaryDirectory at_;
 };
 
-TEST_F(Outputs, HaveTheValuesOfAnInput) {
+TEST_F(Outputs, EqualTheInputIfTheyAreAnInput) {
   const std::string rest = "  logits = x -> linear(8) -> relu -> linear(5)\n  output logits\n";
   const std::string raw = model("  raw = x\n  output raw\n" + rest);
   train(raw);

@@ -41,8 +41,8 @@ struct Case {
   Seen seen;
   std::string written;          // "train.checkpoint.every=2 steps"
   Words around = {};            // settings and flags of both runs
-  std::string other = {};       // written in the other run instead of the setting; empty: nothing
-  const char* model = nullptr;  // null: kModel
+  std::string other = {};       // setting that the other run writes instead; empty: no setting
+  const char* model = nullptr;  // text of the model; null: kModel
 };
 
 // Returns a table in which two of the twelve classes are frequent.
@@ -372,7 +372,7 @@ class EachSetting : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(EachSetting, HasACaseBelow) {
+TEST_F(EachSetting, HasOneCaseInThisFile) {
   std::set<std::string> covered;
   for (const Case& one : cases()) {
     EXPECT_TRUE(covered.insert(one.setting).second) << one.setting << " has two";

@@ -77,12 +77,12 @@ class SimulatedRun {
   struct Rank {
     Fate fate;
     std::unique_ptr<WatchRules> rules;
-    std::vector<Socket> steps;  // to rank 0; in rank 0: one to each other rank
+    std::vector<Socket> steps;  // connections for steps: to rank 0; in rank 0: one to each other rank
     std::vector<int64_t> done;  // only in rank 0: the steps that each rank has done
-    Seconds next = 0;           // time of its next action
-    Seconds turned = 0;         // time of its last action
+    Seconds next = 0;           // time of the rank's next action
+    Seconds turned = 0;         // time of the rank's last action
     std::optional<Seconds> lost_at;
-    Seconds ends_at = kForEver;  // a while after its end was decided
+    Seconds ends_at = kForEver;  // time at which the process ends, a while after it decided to
     bool ended = false;
     bool dead = false;
   };

@@ -38,7 +38,7 @@ class ForeignFiles : public testing::CheckpointDirectory {
   Model model_{1};
 };
 
-TEST_F(ForeignFiles, ALatestThatNamesNoWholeStepIsRefused) {
+TEST_F(ForeignFiles, ALatestThatNamesAnIncompleteStepIsRefused) {
   save(1);
   save(2);
   fs::remove(root_ + "/step-000002/manifest.json");
@@ -53,7 +53,7 @@ TEST_F(ForeignFiles, ALatestThatNamesNoWholeStepIsRefused) {
   EXPECT_FALSE(store()->resume(model_.state())->has_value());
 }
 
-TEST_F(ForeignFiles, ALatestOfAnotherKindIsRefusedAndKept) {
+TEST_F(ForeignFiles, ALatestFileOfAnotherProgramIsRefusedAndKept) {
   save(1);
   for (const std::string text : {"", "the latest news\n", "../step-000001\n", "step-000001\nstep-000002\n"}) {
     write(root_ + "/latest", text);
@@ -143,7 +143,7 @@ TEST_F(ForeignFiles, StepsOfAnotherRunAreNotPruned) {
   EXPECT_FALSE(fs::exists(root_ + "/step-000002"));
 }
 
-TEST_F(ForeignFiles, ALockOfAnotherKindIsNotWrittenOver) {
+TEST_F(ForeignFiles, ALockFileOfAnotherProgramIsNotOverwritten) {
   fs::create_directories(root_);
   for (const std::string text : {"my notes", "node7 and more", "node7 0123\nmore\n"}) {
     write(root_ + "/lock", text);

@@ -234,7 +234,7 @@ TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
 }
 
 // A run on another host has the lock. The lock can be taken on this host, since a network file system locks per file.
-TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
+TEST_F(Checkpoint, ALockHeldByAnotherHostIsDetected) {
   fs::create_directories(root_);
   const std::string lock = root_ + "/lock";
   write(lock, "node7 0123456789abcdef0123456789abcdef.4026531836.77.1234\n");
@@ -249,7 +249,7 @@ TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
   EXPECT_EQ(read(lock), "") << "it was given back";
 }
 
-TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
+TEST_F(Checkpoint, WithoutLocksTheLockFileShowsWhetherItsOwnerMayBeAlive) {
   struct WithoutLocks : Io {
     int lock(int) override { return ENOLCK; }
   } io;
@@ -277,14 +277,14 @@ TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
   EXPECT_FALSE(take().ok()) << "of another host nothing is known";
 }
 
-TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
+TEST_F(Checkpoint, UnfinishedSavesOfOtherProcessesAreKept) {
   Model model(1);
   model.fill(1);
   fs::create_directories(root_);
   Owner other = this_process();
   other.boot = std::string(32, 'a');
   Owner before = this_process();
-  ++before.start;  // another process has got its number
+  ++before.start;  // the process id now belongs to another process
   ASSERT_EQ(parse_owner(to_text(before)), before);
   const std::string tail = "-0000000000000001";
   for (const Owner& owner : {other, before}) {
@@ -300,7 +300,7 @@ TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef"}));
 }
 
-TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
+TEST_F(Checkpoint, AnyFlippedBitOfManifestOrHeadersIsDetected) {
   Model model(2);
   model.fill(3);
   ASSERT_TRUE(store()->save(model.state(), 7, 70).ok());
@@ -408,7 +408,7 @@ TEST_F(Checkpoint, ManifestsWithOneListOfNamesAreRead) {
   }
 }
 
-TEST_F(Checkpoint, TheFilesOfNamesOfAllInputsAreKeptAsLongAsAStepNeedsThem) {
+TEST_F(Checkpoint, FilesOfClassNamesAreKeptAsLongAsAStepNeedsThem) {
   Model model(1);
   model.fill(1);
   CheckpointOptions with = options();
@@ -425,7 +425,7 @@ TEST_F(Checkpoint, TheFilesOfNamesOfAllInputsAreKeptAsLongAsAStepNeedsThem) {
   EXPECT_EQ(kept->classes()->value(), with.classes);
 }
 
-TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
+TEST_F(Checkpoint, ManifestsOfFormat1ThatContainTheClassNamesAreRead) {
   Model model(1);
   model.fill(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
@@ -465,7 +465,7 @@ TEST_F(Checkpoint, HistoryAndRecordsAreReadAsTheyWereWritten) {
   }
 }
 
-TEST_F(Checkpoint, AFileCalledBestOfAnotherKindIsNotWrittenOver) {
+TEST_F(Checkpoint, AForeignFileNamedBestIsNotOverwritten) {
   Model model(1);
   const auto kept = store();
   ASSERT_TRUE(kept->save(model.state(), 4, 4).ok());
@@ -481,7 +481,7 @@ TEST_F(Checkpoint, AFileCalledBestOfAnotherKindIsNotWrittenOver) {
   EXPECT_EQ(open_checkpoint(root_ + "/best")->manifest.step, 4);
 }
 
-TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
+TEST_F(Checkpoint, TheErrorForADamagedCheckpointNamesAnOlderOne) {
   Model model(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   ASSERT_TRUE(store()->save(model.state(), 2, 2).ok());
@@ -494,7 +494,7 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
   EXPECT_THAT(resumed.error().help, HasSubstr("--resume " + root_ + "/step-000001"));
 }
 
-TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
+TEST_F(Checkpoint, ALaterFormatIsDistinguishedFromDamage) {
   EXPECT_EQ(parse_manifest(R"({"format": 6})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
@@ -521,7 +521,7 @@ TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
             0);
 }
 
-TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
+TEST_F(Checkpoint, AFullDiskLeavesOnlyTheOlderCheckpoint) {
   Model model(2);
   model.fill(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
@@ -573,7 +573,7 @@ TEST_F(Checkpoint, NumbersThatAreNotFiniteAreNotSaved) {
   }
 }
 
-TEST_F(Checkpoint, ALatestThatCannotBeReplacedLeavesNothingBehind) {
+TEST_F(Checkpoint, ASaveThatCannotReplaceLatestLeavesNoFiles) {
   Model model(1);
   model.fill(1);
   const auto kept = store();
@@ -586,7 +586,7 @@ TEST_F(Checkpoint, ALatestThatCannotBeReplacedLeavesNothingBehind) {
   }
 }
 
-TEST_F(Checkpoint, ALatestThatCannotBeReadIsNoReasonToTakeAnother) {
+TEST_F(Checkpoint, AnUnreadableLatestIsAnErrorAndNoOtherStepIsUsed) {
   Model model(1);
   model.fill(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
@@ -624,7 +624,7 @@ TEST_F(Checkpoint, DirectoriesAreExchangedWithoutAnExchangeCall) {
   }
 }
 
-TEST_F(Checkpoint, NamesThatAreNotTextAreShownUpToTheFault) {
+TEST_F(Checkpoint, PathsThatAreNotUtf8AreShownUpToTheInvalidByte) {
   const std::string parent = root_;
   root_ += "/\xff";
   Model model(1);
@@ -655,7 +655,7 @@ TEST_F(Checkpoint, PathThatIsAFileIsASystemError) {
   EXPECT_EQ(made.error().code, "XG0711");
 }
 
-TEST_F(Checkpoint, KillDuringASaveLeavesAWholeOne) {
+TEST_F(Checkpoint, AKillDuringASaveLeavesACompleteCheckpoint) {
   // A child process saves step after step. Whenever it is killed, the newest checkpoint must be complete and hold the
   // weights of its step.
   const auto contents_at = [](int64_t step) {

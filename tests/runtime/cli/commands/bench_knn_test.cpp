@@ -29,7 +29,7 @@ TEST(BenchKnn, HelpNamesItsFlags) {
   EXPECT_TRUE(test::matches_golden(run_xrun({"bench", "knn", "--help"}).out, "help/bench_knn.txt"));
 }
 
-TEST(BenchKnn, FiguresArePositiveAndHoldTogether) {
+TEST(BenchKnn, FiguresArePositiveAndConsistent) {
   const CommandResult result = tiny({"--format", "json", "--rounds", "4"});
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_TRUE(result.err.empty() || result.err.starts_with("note: the machine was loaded: ")) << result.err;
