@@ -206,7 +206,7 @@ TEST_F(ForeignFiles, OnlyOrdinaryFilesOfTheRightSizeAreRead) {
   EXPECT_TRUE(store()->resume(model_.state()).ok());
 }
 
-TEST_F(ForeignFiles, StepsAreHeldAgainstTheNameAndTheSamples) {
+TEST_F(ForeignFiles, AManifestMustMatchItsDirectoryAndHaveEnoughSamples) {
   const auto kept = store();
   ASSERT_TRUE(kept->save(model_.state(), 1, 64).ok());
   const Manifest good = open_checkpoint(root_)->manifest;
@@ -224,7 +224,7 @@ TEST_F(ForeignFiles, StepsAreHeldAgainstTheNameAndTheSamples) {
   EXPECT_TRUE(open_checkpoint(root_).ok());
 }
 
-TEST_F(ForeignFiles, SamplesAreThoseOfTheBatches) {
+TEST_F(ForeignFiles, SamplesOfACheckpointMustEqualStepsTimesBatch) {
   ASSERT_TRUE(store()->save(model_.state(), 10, 640).ok());
   CheckpointOptions with = options();
   with.batch = 64;

@@ -111,7 +111,7 @@ TEST(BenchKnn, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--neighbors", "5"}, "`xrun bench knn` does not know `--neighbors`", "did you mean `--neighbours`?");
 }
 
-TEST(BenchKnn, AGraphThatDoesNotFitIsRefusedBeforeItIsMapped) {
+TEST(BenchKnn, AGraphThatDoesNotFitIsRefusedBeforeItsMemoryIsMapped) {
   const CommandResult result = bench_knn({"--classes", "2000M", "--neighbours", "2000"});
   EXPECT_EQ(result.exit, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error[XG0601]: the graph does not fit: it needs "));

@@ -56,7 +56,7 @@ class ForeignText : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(ForeignText, RedrawsOfTheBarAreNotForeign) {
+TEST_F(ForeignText, OnlyRedrawsOfTheBarAreRemovedFromTheOutput) {
   EXPECT_EQ(without_redraws("loss 1\n\x1b[3A\x1b[J  Saved\n\x1b[12A\x1b[Jend"), "loss 1\n  Saved\nend");
   EXPECT_EQ(without_redraws(kHostile), kHostile);
 }

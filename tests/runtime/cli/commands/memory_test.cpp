@@ -47,7 +47,7 @@ class Memory : public ::testing::Test {
   // Plans `file` with `settings`, trains `steps` steps of the plan, and compares. Skips the test if the data is absent.
   void measure(const std::string& file, const std::vector<std::string>& settings, int steps, Measured& measured) {
     CommandOptions options{.directory = directory.path(), .timeout_s = 600};
-    // Drawn glyphs are cached where other runs on the machine cache them.
+    // Uses the machine's cache of drawn glyphs, so that they need not be drawn again.
     if (const char* home = std::getenv("HOME"); home != nullptr && std::getenv("XDG_CACHE_HOME") == nullptr) {
       options.environment.emplace_back("XDG_CACHE_HOME", std::string(home) + "/.cache");
     }
@@ -126,7 +126,7 @@ TEST_F(Memory, MatchesThePlanForDigits) {
   expect_planned(directory.write("digits.xgraph", read_file(model("digits"))), {});
 }
 
-TEST_F(Memory, ARunThatEvaluatesMapsTheArenasOfEvaluationToo) {
+TEST_F(Memory, ARunWithEvaluationsAlsoMapsTheirArenas) {
   directory.write("digits.csv", digits_csv());
   const std::string file = directory.write("digits.xgraph", read_file(model("digits")));
   Measured measured;

@@ -210,12 +210,12 @@ std::string with_tables(const std::string& document, std::map<std::string, std::
   return text + document.substr(from);
 }
 
-TEST(Reference, ItsTablesAreWhatTheRegistriesSay) {
+TEST(Reference, TablesOfTheDocumentMatchTheRegistries) {
   const std::string document = test::read_source_file(std::string(kDocument));
   EXPECT_TRUE(test::matches_golden(with_tables(document, all_tables()), fmt::format("../../{}", kDocument)));
 }
 
-TEST(Reference, OnlyWhatPassesPutInIsNoOperatorForModels) {
+TEST(Reference, OnlyOperatorsThatPassesInsertAreInternal) {
   std::vector<std::string_view> left_out;
   for (const OpDef* op : ops::registry().all()) {
     if (op->internal) {

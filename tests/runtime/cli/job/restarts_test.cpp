@@ -64,7 +64,7 @@ TEST(RestartRules, ALauncherThatMissesAHostIsRestarted) {
   }
 }
 
-TEST(RestartRules, ALauncherThatLosesExitCodesIsNotTrusted) {
+TEST(RestartRules, ExitCodesOfRanksReplaceThatOfALauncherThatLosesThem) {
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 75}}), 75);
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 1}}), 1);
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true}), 75) << "all were killed";
@@ -74,7 +74,7 @@ TEST(RestartRules, ALauncherThatLosesExitCodesIsNotTrusted) {
   EXPECT_EQ(exit_of_ranks(9, {.begun = 2, .launched = true, .exits = {75}}), 9);
 }
 
-TEST(RestartRules, WaitsLongerTheMoreStartsFailAtOnce) {
+TEST(RestartRules, TheWaitGrowsWithTheNumberOfStartsThatFailAtOnce) {
   EXPECT_EQ(wait_before_restart(0), 0);
   EXPECT_EQ(wait_before_restart(1), 0);
   EXPECT_EQ(wait_before_restart(2), 1);
@@ -91,7 +91,7 @@ TEST_F(Restarts, StartsACommandAgainUntilItSucceeds) {
   EXPECT_THAT(result.err, HasSubstr("; it is started again, restart 1 of 5\n"));
 }
 
-TEST_F(Restarts, EndsWithTheLastExitCodeWhenAllAreUsed) {
+TEST_F(Restarts, EndsWithTheLastExitCodeWhenAllRestartsAreUsed) {
   const auto result = watch("1", std::string(kCount) + "kill -9 $$");
   EXPECT_EQ(result.exit, 128 + SIGKILL);
   EXPECT_EQ(lines(testing::read_file(directory.path() + "/starts")), 2);
@@ -126,7 +126,7 @@ TEST_F(Restarts, TheVariableIsNotPassedOn) {
   EXPECT_EQ(result.out, "none\n");
 }
 
-TEST_F(Restarts, SaysWhatIsWrongWithTheWords) {
+TEST_F(Restarts, WrongCommandLinesAreExplained) {
   const std::string help = "help: write xrun train --restarts 5 -- xrun train ";
   auto result = run({"train", "--restarts", "2"});
   EXPECT_EQ(result.exit, 2);

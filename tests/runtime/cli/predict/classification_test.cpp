@@ -150,7 +150,7 @@ TEST_F(Scores, AreProbabilitiesOverAllShardsOfAHead) {
   }
 }
 
-TEST_F(Scores, AreNamedInTextAndOnlyTwoKindsAreKnown) {
+TEST_F(Scores, AreNamedInTheTextOutputAndUnknownKindsAreRejected) {
   directory.write("m.xgraph", kDense);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
   const std::vector<std::string> words{"predict", "ckpt/t", "--source", "test", "--rows", "0..1", "--topk", "1"};
@@ -220,7 +220,7 @@ TEST_F(Scores, EvaluationByClassAgreesWithPrediction) {
   }
 }
 
-TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreWhole) {
+TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreComplete) {
   directory.write("m.xgraph", kDense);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
   const auto other = run({"eval", "ckpt/t", "--confusion", "m.xgraph"});
