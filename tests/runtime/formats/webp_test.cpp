@@ -80,7 +80,7 @@ TEST(Animations, AreReadAsTheirFirstPicture) {
   }
 }
 
-TEST(Animations, HaveTheBackgroundWhereTheirFirstPictureDoesNotReach) {
+TEST(Animations, HaveTheBackgroundOutsideOfTheirFirstPicture) {
   const auto whole = pixels_of(animation(30, 20, frame("lossy.webp", 6, 4)), 3, 200).value();
   const auto part = pixels_of(picture("lossy.webp"), 3).value();
   ASSERT_EQ(whole.size(), 30u * 20 * 3);

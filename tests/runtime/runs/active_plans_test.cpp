@@ -237,7 +237,7 @@ class ActivePlans : public RunsTest {
   }
 };
 
-TEST_F(ActivePlans, CornersGiveOneResult) {
+TEST_F(ActivePlans, CornerCasesGiveOneResult) {
   for (const auto& [kind, rows] : std::vector<std::pair<ActiveSpec::Kind, Rows>>{{ActiveSpec::kAll, kBf16Momentum},
                                                                                  {ActiveSpec::kSample, kExact},
                                                                                  {ActiveSpec::kSample, kFp8Plain},

@@ -158,7 +158,7 @@ class CompressedByNode : public testing::CheckpointDirectory {
 };
 
 // The resumed run may have another number of replicas per node.
-TEST_F(CompressedByNode, RunsGoOnAsIfTheyHadNotStopped) {
+TEST_F(CompressedByNode, ResumedRunsEqualRunsThatWereNotStopped) {
   for (const int nodes : {1, 2}) {
     auto whole = start(prepared_, model_, on_nodes(nodes, 4));
     whole->steps(0, 10);
@@ -179,7 +179,7 @@ TEST_F(CompressedByNode, RunsGoOnAsIfTheyHadNotStopped) {
   }
 }
 
-TEST_F(CompressedByNode, RunsKeepTheSumOfTheResidualsOnAnotherNumberOfNodes) {
+TEST_F(CompressedByNode, ResumedRunsKeepTheSumOfTheResidualsOnAnotherNumberOfNodes) {
   for (const auto& [before, after] : {std::pair(2, 4), {4, 2}, {4, 1}, {1, 4}, {1, 2}, {2, 1}}) {
     SCOPED_TRACE(fmt::format("{} to {}", before, after));
     const auto first = stopped(before, 4);

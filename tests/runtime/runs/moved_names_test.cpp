@@ -75,11 +75,11 @@ train t {
   TemporaryDirectory directory;
 };
 
-// The names keep their order, and so does the digest of the weights.
+// The new names have the order of the old ones, so the digest of the weights does not change.
 const char* const kMoves =
     "\nmoved \"embed\" -> \"embedding\"\nmoved \"embed_drop\" -> \"embedding_drop\"\nmoved \"id\" -> \"identity\"\n";
 
-TEST_F(MovedNames, ARunGoesOnWithTheBitsOfTheUnrenamedOne) {
+TEST_F(MovedNames, AResumedRunHasTheBitsOfARunWithoutRenaming) {
   const auto whole = end_of(train("whole"));
   ASSERT_EQ(train("part", {"--steps", "7"}).exit, 0);
   write("embedding", "identity", kMoves);

@@ -85,7 +85,7 @@ TEST(RankGraphs, EqualThoseOfOneProcess) {
 }
 
 // The state is saved before, during and after the build of the first graph.
-TEST(RankGraphs, RunsGoOnOnOtherRanks) {
+TEST(RankGraphs, RunsResumeOnOtherNumbersOfRanks) {
   for (const bool exact : {true, false}) {
     const Runs runs(exact);
     const planner::Program program = runs.program(3);

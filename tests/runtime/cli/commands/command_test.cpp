@@ -184,7 +184,7 @@ TEST_F(Command, FilesThatAreNotTextGiveOneError) {
 
 TEST_F(Command, FlagsMayPrecedeTheFile) {
   directory.write("tiny.xgraph", tiny_model());
-  const std::vector<std::string> set{"--set", "train.epochs=2"};  // --set takes one word, and not the file as well
+  const std::vector<std::string> set{"--set", "train.epochs=2"};  // --set takes one argument and not the file
   for (const char* command : {"check", "plan", "show"}) {
     const auto result = run({command, set[0], set[1], "tiny.xgraph"});
     EXPECT_EQ(result.exit, 0) << command << ": " << result.err;

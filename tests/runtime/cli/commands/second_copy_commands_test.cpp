@@ -150,8 +150,8 @@ TEST_F(SecondCopyCommands, DamagedCopiesDoNotHideTheErrorOfTheCheckpoint) {
                                  HasSubstr("help: continue from an older one: --resume run/ckpt/t/step-000010")));
 }
 
-// The copies of steps 20 and 40 cannot be published, because files have their names. The copy of step 20 may also be
-// left out before that.
+// Files exist with the names of the copies of steps 20 and 40, so these copies cannot be published. That of step 20 may
+// also be left out before.
 TEST_F(SecondCopyCommands, FailedCopiesAreWarnedOfOnceAndCountedAtTheEnd) {
   fs::create_directories(at("copies"));
   directory.write("copies/step-000020", "mine");

@@ -92,7 +92,7 @@ TEST(KernelTimes, AnyDamageOfTheFileIsDetected) {
   EXPECT_EQ(std::distance(fs::directory_iterator(fs::path(path).parent_path()), {}), 1) << "nothing else is left";
 }
 
-TEST(KernelTimes, TooManyForAFileAreThoseOfThisRun) {
+TEST(KernelTimes, OnlyTimesOfThisRunAreStoredIfAllWouldBeTooMany) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/times";
   ops::KernelTimes many = some_times();

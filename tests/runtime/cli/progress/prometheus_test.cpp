@@ -149,7 +149,7 @@ TEST_F(PrometheusTest, HasTheValuesOfTheLatestEvents) {
                                true});
   }
   run->on(
-      runtime::StepEvent{{.step = 21, .line = {.loss = 7}}, false});  // a step that is reported but not due for a line
+      runtime::StepEvent{{.step = 21, .line = {.loss = 7}}, false});  // not due, so the values remain those of step 20
   run->on(runtime::EvalEvent{.step = 20, .metrics = {{"test", 0.75, true}}});
   run->on(runtime::CheckpointEvent{.step = 20, .path = "p", .seconds = 0.5, .bytes = 512});
   run->on(runtime::WarnEvent{"XG0811", "slow"});

@@ -15,13 +15,13 @@ TrainSpec spec(int64_t batch, TrainSpan duration) {
   return train;
 }
 
-TEST(Rate, ARunIsAsManyStepsAsItsEpochsTake) {
+TEST(Rate, EpochsAreConvertedToSteps) {
   EXPECT_EQ(RunClock(spec(4096, {20, TrainSpan::kEpochs}), 5179510).steps(), 25291);
   EXPECT_EQ(RunClock(spec(10, {3, TrainSpan::kEpochs}), 1000).steps(), 300) << "a whole number is not rounded up";
   EXPECT_EQ(RunClock(spec(10, {7, TrainSpan::kSteps}), 1000).steps(), 7);
 }
 
-TEST(Rate, TheOpenPieceTakesTheRest) {
+TEST(Rate, ACurveWithoutALengthTakesTheRemainingSteps) {
   TrainSpec train = spec(10, {2, TrainSpan::kEpochs});
   CurveSpec warmup;
   warmup.kind = "warmup";
@@ -55,7 +55,7 @@ TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
   EXPECT_EQ(due({0, TrainSpan::kSteps}, 65, 10), std::vector<int64_t>{});
 }
 
-TEST(RunClock, CountsTheEpochsThatTheRunIsMadeOf) {
+TEST(RunClock, CountsTheEpochsOfARun) {
   struct Run {
     int64_t samples, batch, steps, epochs;
   };

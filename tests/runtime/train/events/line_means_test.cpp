@@ -42,7 +42,7 @@ TEST(LineMeans, WeightSamplesEquallyIfTheBatchGrows) {
   EXPECT_EQ(sums.report().loss, 20);
 }
 
-TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
+TEST(LineMeans, SamplesPerSecondExcludeEvaluationsAndSaves) {
   Hands clock;
   LineMeans line(32, false, clock);
   clock.time += 100;  // preparations
@@ -77,8 +77,8 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
   EXPECT_EQ(line.report().evaluation, 0);
 }
 
-// Heartbeats and progress bars ask for a report between two lines. It covers the line so far.
-TEST(LineMeans, AReportBetweenTwoLinesEndsNoLine) {
+// Heartbeats and progress bars ask for a report between two lines of the log. It covers the steps since the last line.
+TEST(LineMeans, AReportBetweenTwoLinesDoesNotStartANewLine) {
   Hands clock;
   LineMeans line(1, false, clock);
   line.begin();

@@ -125,7 +125,7 @@ TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {
               HasSubstr("outside the devices: reading results and starting the step takes 100.0 ms"));
 }
 
-TEST_F(StepWatchTest, WaitingForDataIsAFaultOfItsOwn) {
+TEST_F(StepWatchTest, WaitingForDataHasItsOwnWarning) {
   const auto found = watch(predicted(), 0, 0.1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].code, "XG0812");

@@ -28,7 +28,7 @@ std::vector<double> factors(const std::vector<DevicePace>& paces) {
   return found;
 }
 
-TEST(Stragglers, AreComparedWithTheOthersByWhatWasPredicted) {
+TEST(Stragglers, AreFoundByComparingMeasuredAndPredictedTimes) {
   // A device with twice the work is not slow. If the whole machine is slow, there is no straggler.
   EXPECT_THAT(factors({pace(0, 0.010, 0.010), pace(1, 0.020, 0.020)}), ElementsAre(1, 1));
   EXPECT_THAT(factors({pace(0, 0.050, 0.010), pace(1, 0.100, 0.020)}), ElementsAre(1, 1));
@@ -135,7 +135,7 @@ TEST_F(Watch, AFactorOfThreeIsNamedWithinTwentySteps) {
   EXPECT_LE(named, 20);
 }
 
-TEST_F(Watch, AFactorThatIsSmallerTakesLonger) {
+TEST_F(Watch, ASmallerFactorIsDetectedLater) {
   const auto seconds_until_named = [&](double factor) {
     watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}, {}));
     int count = 1;
@@ -175,7 +175,7 @@ TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
 }
 
 // Five steps of several seconds form a long window.
-TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
+TEST_F(Watch, ALongWindowIsStrongerEvidenceButNeverSufficient) {
   EXPECT_EQ(judge(2, 15), 0);
   EXPECT_EQ(judge(2, 15), 1) << "30 seconds, where 22.4 are enough";
   watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}, {}));
@@ -184,7 +184,7 @@ TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
 }
 
 // Five steps of a millisecond are little evidence.
-TEST_F(Watch, AShortWindowTellsLittle) {
+TEST_F(Watch, AShortWindowIsWeakEvidence) {
   seconds = 0.001;
   EXPECT_EQ(windows(1, 8), 0);
   EXPECT_EQ(watch.window(), 63) << "steps of 8 ms in half a second";
@@ -199,7 +199,7 @@ TEST_F(Watch, AWindowTakesHalfASecondAtLeast) {
 }
 
 // The reported factor is computed from the windows above the threshold only.
-TEST_F(Watch, AFactorThatChangesIsToldByItsSlowWindows) {
+TEST_F(Watch, TheReportedFactorIsComputedFromTheSlowWindows) {
   std::vector<Straggler> named;
   for (const double factor : {8.0, 1.4, 1.4, 1.4, 8.0}) {
     for (const Straggler& one : watch.judge({pace(0, 0.1, 0.1), pace(1, 0.1 * factor, 0.1)}, 1)) {
@@ -225,7 +225,7 @@ TEST_F(Watch, TwoSlowDevicesAreBothNamed) {
   EXPECT_NEAR(named[1].factor, 3, 1e-9);
 }
 
-TEST_F(Watch, ADeviceThatWasToldIsToldAgainAfterAQuietTime) {
+TEST_F(Watch, AReportedDeviceIsReportedAgainAfterAQuietTime) {
   EXPECT_EQ(windows(4, 4), 1);
   EXPECT_EQ(windows(StragglerWatch::kQuiet - 2, 1), 0);
   EXPECT_EQ(windows(2, 4), 0);
@@ -233,7 +233,7 @@ TEST_F(Watch, ADeviceThatWasToldIsToldAgainAfterAQuietTime) {
   EXPECT_EQ(windows(2, 4), 1);
 }
 
-TEST_F(Watch, StepsOfAnotherSizeKeepWhatIsKnown) {
+TEST_F(Watch, AChangeOfTheStepSizeKeepsTheEvidence) {
   const StepProfile profile(planner::Program{}, Graph{}, {}, {});
   EXPECT_EQ(windows(1, 4), 0);
   watch.move_to(profile);
@@ -259,7 +259,7 @@ TEST_F(Watch, OneSlowStepOfAWindowIsNotNamed) {
   }
 }
 
-TEST_F(Watch, LooksAtFiveStepsOfAWindowOfAnyLength) {
+TEST_F(Watch, MeasuresFiveStepsOfAWindowOfAnyLength) {
   seconds = 0.001;
   windows(1, 1);
   EXPECT_EQ(looked, StragglerWatch::kLooks);
