@@ -94,7 +94,7 @@ TEST_F(LinesOfARun, SpeedLeavesOutEvaluationsAndSaves) {
     EXPECT_GT(lines[i].at("save_s").get<double>(), 0);
     by_clock += lines[i].at("time").get<double>() - lines[i - 1].at("time").get<double>() - pauses;
     by_lines += 10 * 32 / lines[i].at("images_per_s").get<double>();
-    // A step and its wait for data lie within the time between two lines.
+    // A step and its wait for data lie within the time between two lines of the log.
     EXPECT_LE(10 * lines[i].at("step_s").get<double>(), 1.01 * 10 * 32 / lines[i].at("images_per_s").get<double>());
     EXPECT_LE(lines[i].at("data_s").get<double>(), lines[i].at("step_s").get<double>());
   }

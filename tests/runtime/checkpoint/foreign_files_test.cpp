@@ -53,7 +53,7 @@ TEST_F(ForeignFiles, ALatestThatNamesAnIncompleteStepIsRefused) {
   EXPECT_FALSE(store()->resume(model_.state())->has_value());
 }
 
-TEST_F(ForeignFiles, ALatestFileOfAnotherProgramIsRefusedAndKept) {
+TEST_F(ForeignFiles, AnInvalidLatestFileIsRefusedAndKept) {
   save(1);
   for (const std::string text : {"", "the latest news\n", "../step-000001\n", "step-000001\nstep-000002\n"}) {
     write(root_ + "/latest", text);
@@ -143,7 +143,7 @@ TEST_F(ForeignFiles, StepsOfAnotherRunAreNotPruned) {
   EXPECT_FALSE(fs::exists(root_ + "/step-000002"));
 }
 
-TEST_F(ForeignFiles, ALockFileOfAnotherProgramIsNotOverwritten) {
+TEST_F(ForeignFiles, AnInvalidLockFileIsNotOverwritten) {
   fs::create_directories(root_);
   for (const std::string text : {"my notes", "node7 and more", "node7 0123\nmore\n"}) {
     write(root_ + "/lock", text);

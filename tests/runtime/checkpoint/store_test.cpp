@@ -31,7 +31,7 @@ using testing::prepare_for;
 using testing::RunsTest;
 using testing::SyntheticRows;
 
-// A disk on which each write and sync takes some time, so that steps overtake it. It is full after a given number of
+// A disk whose writes and syncs take some time, so that steps run during a save. It is full after a given number of
 // writes.
 class SlowIo final : public Io {
  public:

@@ -1,5 +1,5 @@
 // Runs on several hosts, which are network namespaces with links of their own. They must have the weights of one
-// process, also when a link is away for a while.
+// process, also when a link is down for a while.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

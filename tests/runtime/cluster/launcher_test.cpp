@@ -123,7 +123,7 @@ TEST(JobFacts, ProcessorsAndMemoryOfAHostAreCountedOnce) {
     return facts_of(host, cores, cpus, 100, "avx2", "one machine");
   };
   EXPECT_EQ(cores_of({inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "0"), inside("d", 1, "1")}), 2);
-  // Each of them claims all memory of the machine.
+  // Each of the four reports all memory of the machine that they share.
   std::vector<RankFacts> sharing{inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "2"), inside("d", 1, "3")};
   for (RankFacts& one : sharing) {
     one.machine_memory = 100;

@@ -52,7 +52,7 @@ TEST_F(ControlGroups, TheSmallestLimitOfAllParentGroupsApplies) {
   EXPECT_EQ(memory()->limit, 3000);
 }
 
-TEST_F(ControlGroups, AContainerSeesAPartOfTheHierarchy) {
+TEST_F(ControlGroups, LimitsAreFoundInAContainer) {
   write("/proc/self/cgroup", "0::/docker/abc/worker\n");
   write("/proc/self/mountinfo", "30 23 0:26 /docker/abc /sys/fs/my\\040groups ro - cgroup2 cgroup rw\n");
   write("/sys/fs/my groups/worker/memory.max", "700\n");

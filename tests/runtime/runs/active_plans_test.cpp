@@ -273,7 +273,7 @@ TEST_F(ActivePlans, CornerCasesGiveOneResult) {
   }
 }
 
-TEST_F(ActivePlans, DrawnModelsAndPlansGiveOneResult) {
+TEST_F(ActivePlans, RandomModelsAndPlansGiveOneResult) {
   constexpr uint32_t kSeed = 1406;
   const int models = std::getenv("XRUN_ALL_PLANS") == nullptr ? 20 : 1000;  // make test-plans
   constexpr int kPlans = 2;

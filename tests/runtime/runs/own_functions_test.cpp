@@ -138,7 +138,7 @@ TEST_F(OwnFunctions, AnOwnOptimizerOfTwoStatesTrainsLikeTheBuiltInOne) {
   EXPECT_NEAR(own, built, 1e-2);
 }
 
-TEST_F(OwnFunctions, CheckpointsNameTheirTensors) {
+TEST_F(OwnFunctions, CheckpointsHaveTheNamesOfTheirTensors) {
   train("out", {"--steps", "2"});
   const auto shown = run({"show", "out/ckpt/quick/step-000002"});
   ASSERT_EQ(shown.exit, 0) << shown.err;

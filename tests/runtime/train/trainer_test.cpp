@@ -87,7 +87,7 @@ TEST(Trainer, ReportsTheBusyAndIdleTimeOfEachDevice) {
                                         {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
 }
 
-TEST(Trainer, StepsSlowerThanPredictedAreReportedOnceWithTheirPlace) {
+TEST(Trainer, StepsSlowerThanPredictedCauseOneWarningWithTheSlowPart) {
   const auto slow = [](Seconds predicted_step) {
     const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, predicted_step);
     EXPECT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
@@ -187,7 +187,7 @@ TEST_F(RunsTest, ARunWithTrustRatiosResumesWithAnotherPlan) {
   }
 }
 
-TEST_F(RunsTest, ValuesThatACheckpointReplacesAreNotComputed) {
+TEST_F(RunsTest, InitialWeightsAreNotComputedIfACheckpointReplacesThem) {
   MemoryStore store;
   ASSERT_TRUE(train_with(&store, 2).ok());
   EXPECT_THAT(events_.subjects, ::testing::Contains("the initial weights"));

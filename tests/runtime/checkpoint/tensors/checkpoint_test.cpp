@@ -66,7 +66,7 @@ TEST_F(Checkpoint, ManifestDescribesTheRun) {
     EXPECT_EQ(info->manifest.format, 5);
     EXPECT_EQ(read_classes(*info).value(), options().classes);
     EXPECT_EQ(info->bytes, saved->bytes);
-    // 300 rows of 32 · 3 bytes are in ranges of 64 rows.
+    // A row of the head has 32 bytes in each of 3 tensors. The 300 rows are in 5 files of at most 64 rows.
     EXPECT_EQ(info->manifest.files.size(), 2u + 5u + 1u);
     EXPECT_EQ(info->manifest.files[3].name, "head.id.r0000000064.safetensors");
   }

@@ -48,7 +48,7 @@ TEST(RestartRules, StopsLostRanksAndSystemErrorsAreRestarted) {
   }
 }
 
-TEST(RestartRules, ALauncherThatMissesAHostIsRestarted) {
+TEST(RestartRules, ALauncherThatCannotReachAHostIsRestarted) {
   EXPECT_TRUE(misses_host(1, {.begun = 2}, false, true)) << "its ranks were killed with it";
   EXPECT_TRUE(misses_host(1, {.begun = 2, .exits = {75, 75}}, false, true));
   EXPECT_TRUE(misses_host(1, {}, true, false)) << "it cannot begin its ranks, and could before";
@@ -119,7 +119,7 @@ TEST_F(Restarts, ASignalIsPassedOnAndEndsTheRestarts) {
   EXPECT_THAT(between.err, Not(HasSubstr("9 of 9")));
 }
 
-TEST_F(Restarts, TheVariableIsNotPassedOn) {
+TEST_F(Restarts, TheVariableOfRestartsIsNotPassedToTheCommand) {
   const auto result =
       run({"train", "--", "sh", "-c", "echo ${XRUN_RESTARTS-none}"}, {.environment = {{"XRUN_RESTARTS", "2"}}});
   EXPECT_EQ(result.exit, 0) << result.err;
@@ -150,7 +150,7 @@ TEST_F(Restarts, WrongCommandLinesAreExplained) {
   EXPECT_THAT(result.err, HasSubstr("--restarts"));
 }
 
-TEST_F(Restarts, ARunThatIsKilledTwiceEndsWithTheWeightsOfAnUnbrokenOne) {
+TEST_F(Restarts, ARunThatIsKilledTwiceEndsWithTheWeightsOfAnUndisturbedRun) {
   directory.write("tiny.xgraph", testing::tiny_model());
   const auto weights = [](const std::string& events) {
     const size_t at = events.rfind("\"weights\":\"");

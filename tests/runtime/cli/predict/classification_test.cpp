@@ -242,7 +242,7 @@ TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreComplete) {
               StartsWith("source,class,class_name,predicted,predicted_name,samples\ntest,0,0,"));
 }
 
-TEST(PerClass, ListsTheWorstFirstAndSaysHowManyAreLeft) {
+TEST(PerClass, ListsTheWorstFirstAndCountsTheOmittedClasses) {
   cli::SourceClasses source{.source = "test"};
   source.pairs = {{{0, 0}, 8}, {{0, 1}, 2}, {{1, 0}, 3}, {{1, 1}, 1}, {{1, 2}, 3}, {{2, 2}, 5}, {{3, -1}, 1}};
   source.names = cli::ClassNames{{"cat", "dog", "cow\n", "hen"}};

@@ -152,7 +152,7 @@ TEST_F(RunLog, RefusesFilesThatAreNotLogs) {
   EXPECT_EQ(run({"show", "empty.jsonl", "--table", "layers"}).exit, 2);
 }
 
-TEST_F(RunLog, PageOfALogIsStable) {
+TEST_F(RunLog, TheSummaryOfALogMatchesItsGoldenFile) {
   std::string text = R"({"v":1,"t":"start","first_step":0,"steps":400})"
                      "\n";
   for (int step = 10; step <= 200; step += 10) {

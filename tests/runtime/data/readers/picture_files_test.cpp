@@ -86,7 +86,7 @@ TEST_F(PictureFiles, AreFoundInADirectoryByExtensionOrContent) {
   EXPECT_TRUE(list_pictures({(root_ / "in/notes.txt").string()}).value().left_out.others.count() == 0);
 }
 
-TEST_F(PictureFiles, MessagesAndTheReaderNameTheFormatsOfOneTable) {
+TEST_F(PictureFiles, MessagesAndDocumentationListTheSameFormats) {
   const ReaderDef* folder = data_registry().find_reader("folder");
   ASSERT_NE(folder, nullptr);
   EXPECT_THAT(std::string(folder->doc), ::testing::StartsWith(picture_formats() + " files"));

@@ -139,7 +139,7 @@ TEST_F(Readers, OpeningEndsSoonAfterAStopRequest) {
   }
 }
 
-TEST_F(Readers, CsvFeedsColumnsExactly) {
+TEST_F(Readers, CsvColumnsAreReadExactly) {
   write("t.csv", "a;b;label\r\n1; 2.5 ;16777217\r\n\r\n-3;4e-1;7\n+5;6;8");
   const auto spec = [&](std::vector<int64_t> rows) {
     return source(

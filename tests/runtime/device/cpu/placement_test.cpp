@@ -102,7 +102,7 @@ TEST(Placement, FewWorkersSpreadOverAllNodesAndNoDeviceIsSplit) {
   EXPECT_EQ(nodes_of(placed(two_nodes(), {20, 30, 10})), (std::vector<std::vector<int>>{{0}, {1}, {0}}));
 }
 
-TEST(Placement, ADeviceThatFitsInNoNodeTakesThoseOfItsPackageFirst) {
+TEST(Placement, ADeviceLargerThanANodeUsesNodesOfOnePackageFirst) {
   EXPECT_EQ(nodes_of(placed(two_nodes(), {64})), (std::vector<std::vector<int>>{{0, 1}}));
   EXPECT_EQ(nodes_of(placed(two_nodes(), {20, 20, 20})), (std::vector<std::vector<int>>{{0}, {1}, {0, 1}}));
   const CpuTopology four = synthetic_cpu_topology("package:2 numa:2 core:8 pu:1");

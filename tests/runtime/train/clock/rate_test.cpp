@@ -39,7 +39,7 @@ TEST(Rate, ACurveWithoutALengthTakesTheRemainingSteps) {
   EXPECT_NEAR(curve.at(200), 0, 1e-12);
 }
 
-TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
+TEST(Rate, WorkIsDueAtTheFirstStepAfterEachMultipleOfItsInterval) {
   const auto due = [](TrainSpan every, int64_t samples, int64_t batch) {
     std::vector<int64_t> steps;
     const RunClock clock(spec(batch, {1, TrainSpan::kEpochs}), samples);

@@ -115,7 +115,7 @@ TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
   EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms instead of the predicted 1.0 ms"));
 }
 
-TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {
+TEST_F(StepWatchTest, TimeOutsideOfInstructionsIsReportedAsWaitingOrOutside) {
   const auto slow_moves = watch(timings([](const Instruction& one) { return one.kind == Kind::kRecv; }, 30));
   ASSERT_EQ(slow_moves.size(), 1u);
   EXPECT_THAT(slow_moves[0].message, HasSubstr(": data under way, nothing to compute takes "));
