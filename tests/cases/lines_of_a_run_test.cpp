@@ -55,7 +55,7 @@ TEST_F(LinesOfARun, LossAndMetricsAreMeansOfTheStepsSinceThePreviousLine) {
   }
 }
 
-// A resumed run does not know the steps before it, so its first line covers only its own steps.
+// Checkpoints do not save the losses of earlier steps, so the first line of a resumed run covers only its own steps.
 TEST_F(LinesOfARun, FirstLineOfAResumedRunCoversOnlyItsOwnSteps) {
   const auto single = steps("one", {"--deterministic", "--set", "train.log.every=1 steps"});
   const std::vector<std::string> flags{"--deterministic", "--set", "train.log.every=20 steps"};

@@ -28,7 +28,7 @@ enum class Seen {
   kWeights,  // the digest of the weights at the end of a run
   kEvents,   // the events of a run without their times: kinds, steps, names of metrics
   kFiles,    // the files that a run writes
-  kTensors,  // the tensors of its checkpoint
+  kTensors,  // the tensors of the run's checkpoint
   kPlan,     // the text of `xrun plan`
   kProgram,  // the program of the plan
   kRefused,  // the setting is rejected by `plan`

@@ -68,7 +68,7 @@ TEST_F(ForeignFiles, AnInvalidLatestFileIsRefusedAndKept) {
   EXPECT_THAT(refusal().message, HasSubstr("latest is not a regular file"));
 }
 
-// Makes names that are nearly those of a save, and directories with a file that no save writes.
+// Makes files whose names resemble those of a save, and directories with a file that no save writes.
 TEST_F(ForeignFiles, ASaveRemovesNothingThatIsNotItsOwn) {
   const std::string owner = to_text(this_process());
   const std::string tail = ".tmp-" + owner + "-0123456789abcdef";
@@ -198,7 +198,7 @@ TEST_F(ForeignFiles, OnlyOrdinaryFilesOfTheRightSizeAreRead) {
     refused_as("is not a regular file");
     if (file != "manifest.json") {
       std::ofstream(step + file) << good;
-      fs::resize_file(step + file, uintmax_t{1} << 40);  // a hole
+      fs::resize_file(step + file, uintmax_t{1} << 40);  // the added bytes need no disk space
       refused_as("has 1099511627776 bytes, not " + std::to_string(good.size()));
     }
     write(step + file, good);

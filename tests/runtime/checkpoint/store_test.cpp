@@ -125,7 +125,7 @@ class BackgroundSaves : public RunsTest {
 
   std::string root_;
   SlowIo io_;
-  Bytes staging_ = 60'000;  // enough for some of the files
+  Bytes staging_ = 60'000;  // memory for copies: enough for some of the files
 };
 
 TEST_F(BackgroundSaves, WriteTheSameBytesAsSavesBetweenSteps) {

@@ -376,7 +376,7 @@ TEST_F(LongTail, EvaluationNeedsNoTableOfWeights) {
 }
 
 TEST_F(LongTail, TheReportedLossIsTheWeightedMean) {
-  // With a learning rate of 0 the weights stay, so an epoch has the losses of all samples, each once.
+  // With a learning rate of 0 the weights do not change, so an epoch has the losses of all samples, each once.
   const auto loss = [&](const std::string& place, const std::vector<std::string>& flags) {
     double sum = 0;
     int steps = 0;

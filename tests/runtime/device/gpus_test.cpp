@@ -31,7 +31,7 @@ TEST(Gpus, ABuildWithoutCudaReportsHowToBuildWithIt) {
   EXPECT_THAT(describe(std::nullopt), ElementsAre(HasSubstr("cmake --preset cuda")));
 }
 
-// Every machine has GPUs, or a reason why it has none.
+// The result has GPUs, or an error that says why there are no GPUs.
 TEST(Gpus, ABuildWithCudaDetectsGpusOrReportsAnError) {
   const std::optional<Gpus> gpus = detect_gpus();
   if (!gpus) {

@@ -148,9 +148,9 @@ class ActivePlans : public RunsTest {
   // All results of a run.
   struct Story {
     std::vector<double> losses;
-    std::vector<std::pair<int64_t, double>> active;  // number of active classes, and their share from lists
+    std::vector<std::pair<int64_t, double>> active;  // number of active classes in each step, and share from lists
     std::vector<double> common;
-    std::vector<std::pair<int64_t, int64_t>> graphs;  // step that a graph was built of, and step from which it is used
+    std::vector<std::pair<int64_t, int64_t>> graphs;  // step whose weights a graph was built from, and its first use
     std::map<std::string, std::vector<std::byte>> tensors;
   };
 

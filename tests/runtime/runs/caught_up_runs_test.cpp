@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, CaughtUpFormats,
                          ::testing::Values(RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
-// Compares the measurements during the run with those from the checkpoint, whose reader does not know the learning
+// Compares the measurements during the run with those from the checkpoint, which are made without the learning
 // rates.
 TEST_P(CaughtUpFormats, EveryReaderHasTheRowsThatTheNextStepWouldUse) {
   options_.weights = GetParam();

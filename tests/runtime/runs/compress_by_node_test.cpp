@@ -131,7 +131,7 @@ TEST(CompressByNode, ANodeKeepsOneResidual) {
   auto running = start(prepared, options, on_nodes(2, 4));
   EXPECT_EQ(running->session->state().find("layer1.linear.weight.residual")->rows(), 2);
   std::map<std::string, int> copies;
-  std::map<int, Bytes> kept;  // bytes of residuals per replica
+  std::map<int, Bytes> kept;  // bytes of residuals on each replica
   for (const planner::Buffer& buffer : running->program.buffers) {
     if (buffer.purpose == planner::Purpose::kResidual) {
       ++copies[buffer.name];

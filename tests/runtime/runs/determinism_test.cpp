@@ -34,7 +34,7 @@ constexpr int kSteps = 3;
 struct Digest {
   std::string weights;
   double loss = 0;
-  std::string states;  // digest of all tensors, with running statistics and optimizer states
+  std::string states;  // bytes of the running statistics and the optimizer states
   bool operator==(const Digest&) const = default;
 };
 

@@ -126,7 +126,7 @@ TEST_F(MappedRuns, HaveTheBitsOfRunsInMemoryForEveryPlan) {
   for (const auto& [weights, states] : {std::pair(RowFormat::kFp8, RowFormat::kBf16),
                                         {RowFormat::kBf16, RowFormat::kF32},
                                         {RowFormat::kF32, RowFormat::kF32}}) {
-    options_.cosine = weights != RowFormat::kF32;  // otherwise with a bias
+    options_.cosine = weights != RowFormat::kF32;  // f32 rows have a head with a bias
     choice_ = {};
     choose(weights, states);
     const TrainOutcome whole = in_memory();

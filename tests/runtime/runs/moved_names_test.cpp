@@ -17,7 +17,7 @@ class MovedNames : public ::testing::Test {
  protected:
   void SetUp() override { write("embed", "id"); }
 
-  // Returns a model with a dropout, so that the random numbers of steps depend on a name.
+  // Returns a model with a dropout, so that the random numbers of steps depend on the name of an operator.
   static std::string model_of(const std::string& layer, const std::string& head) {
     std::string text = R"(xgraph 1
 

@@ -204,7 +204,7 @@ TEST_F(RowFormats, ARunUsesTheMemoryOfItsPlan) {
     return static_cast<double>(sum);
   };
   constexpr double kElements = 20'000 * 24;
-  // Slices of workers hold 128 rows of weights and two states in f32.
+  // The tolerance covers the slices of workers: 128 rows of weights and two states in f32.
   EXPECT_NEAR(arenas("f32", "f32") - arenas("fp8", "bf16"), kElements * (3 + 2) - 20'000 * 4, 100'000);
 }
 

@@ -58,7 +58,7 @@ class RowCopiesTest : public ::testing::Test {
 
   testing::CheckpointModel model{2, kClasses};
   StateFile file;
-  std::vector<std::vector<float>> begin_;  // values when the save began, by tensor
+  std::vector<std::vector<float>> begin_;  // values of each tensor when the save began
 };
 
 TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWereWhenTheSaveBegan) {

@@ -153,7 +153,7 @@ TEST_F(ClassRowFileTest, ManyRowsAreLoggedInSeveralRecords) {
   EXPECT_EQ(run.contents(), RowsModel(layout_, 290'000).at(1));
 }
 
-// Each system call is once the last one that succeeds. The files must then hold a checkpoint: the one that was
+// For each n, all system calls after the n-th fail. The files must then hold a checkpoint: the one that was
 // announced last, or the one that was being saved.
 TEST_F(ClassRowFileTest, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
   for (const auto fault : {FailingIo::Fault::kKilled, FailingIo::Fault::kFull}) {
@@ -420,14 +420,14 @@ TEST_F(ClassRowFileTest, AFileBelongsToOneProcessAtATime) {
     EXPECT_EQ(refusal(layout_).code, "XG0712");
     EXPECT_EQ(ClassRowFile::create(path(), layout_).error().code, "XG0712");
   }
-  // A file system without locks. There, the log names its owner.
+  // On a file system without locks, the owner is read from the log.
   class Unlocked final : public Io {
     int lock(int /*file*/) override { return ENOLCK; }
   } io;
   EXPECT_EQ(refusal(layout_, {.io = &io}).code, "XG0712");
   const std::string log = read_file(log_path());
   UndoHeader header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
-  header.owner.start += 1;  // that process seems to have ended
+  header.owner.start += 1;  // another start time, so the owner seems to have ended
   write(log_path(), print_undo_header(header) + log.substr(static_cast<size_t>(kUndoHeaderBytes)));
   EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), {.io = &io}).ok());
 }

@@ -149,7 +149,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
   fs::create_directories(root_);
   ASSERT_EQ(in_child([&] {
               const auto left = PendingDirectory::make(root_, "step-000003");
-              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // does not remove it
+              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // its directory is left behind
               return 2;
             }),
             0);
@@ -159,7 +159,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
     ASSERT_TRUE(kept->save(model.state(), step, step).ok());
   }
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000003", "step-000004"}));
-  // The run goes back to an earlier step. Later steps belong to the earlier course of the run and stay.
+  // The run goes back to an earlier step. Later steps belong to the earlier part of the run and are kept.
   ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000002", "step-000003", "step-000004"}));
   EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
@@ -294,7 +294,7 @@ TEST_F(Checkpoint, UnfinishedSavesOfOtherProcessesAreKept) {
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef",
                                                "step-000009.tmp-" + to_text(other) + tail}));
-  // The next owner of the lock knows that the previous one has ended.
+  // A process that gets the lock can conclude that the previous owner has ended.
   write(root_ + "/lock", "node7 " + to_text(other) + "\n");
   store();
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef"}));
@@ -592,7 +592,7 @@ TEST_F(Checkpoint, AnUnreadableLatestIsAnErrorAndNoOtherStepIsUsed) {
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   fs::remove(root_ + "/latest");
   EXPECT_EQ(newest_in(root_).value(), "step-000001");
-  fs::create_symlink("latest", root_ + "/latest");  // ELOOP
+  fs::create_symlink("latest", root_ + "/latest");  // reading it fails with ELOOP
   const auto newest = newest_in(root_);
   ASSERT_FALSE(newest.ok());
   EXPECT_EQ(newest.error().code, "XG0713");

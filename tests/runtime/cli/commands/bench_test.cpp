@@ -122,7 +122,7 @@ TEST(BenchCommand, KeptLogitsSaveOperationsAndDoNotChangeTheLoss) {
     EXPECT_EQ(other.at("last_loss"), kept.at("last_loss"));
   }
   EXPECT_EQ(none.at("logits_bytes").get<int64_t>(), 0);
-  EXPECT_EQ(half.at("logits_bytes").get<int64_t>(), 16 * 64 * 64 * 4);  // 16 of 32 blocks
+  EXPECT_EQ(half.at("logits_bytes").get<int64_t>(), 16 * 64 * 64 * 4);  // 16 of 32 class blocks are kept
   EXPECT_EQ(none.at("roofline").at("flops").get<double>(), 8.0 * 64 * 2000 * 24);
   EXPECT_EQ(none.at("roofline").at("bytes").get<int64_t>(), 12 * 2000 * 24);
 }

@@ -130,7 +130,7 @@ TEST_F(CsvLabels, ColumnsHaveTheNamesOfTheHeader) {
   write("train.csv", "1,2,setosa\n");
   write("test.csv", "1,2,setosa\n");
   EXPECT_THAT(run({"check", "m.xgraph", "--data"}).err, HasSubstr("csv(..., header=true)"));
-  // A numeric column is also bound by its name.
+  // A numeric column can also be bound by its name.
   SetUp();
   std::string named = model("column(\"species\")");
   named.replace(named.find("f32[N, 2]"), 9, "f32[N]   ");

@@ -23,10 +23,10 @@ constexpr Bytes kOutOfThePlan = 150 * kMiB;
 struct Measured {
   Bytes planned = 0;     // all arenas of training, as `xrun plan` prints them
   Bytes evaluation = 0;  // all arenas of evaluation
-  Bytes readers = 0;     // most memory that readers hold
+  Bytes readers = 0;     // largest memory that data readers hold
   double worst_gap = 0;
   Bytes mapped = 0;
-  Bytes before = 0;  // peak before the first arena was mapped
+  Bytes before = 0;  // peak of the process before the first arena was mapped
   Bytes peak = 0;
 
   std::string text() const {

@@ -22,7 +22,7 @@ constexpr std::string_view kDocument = "docs/reference/calls_and_settings.md";
 
 struct Row {
   std::string call;   // "conv(x: [N, C, H, W], width: int)"
-  std::string gives;  // fields of a reader
+  std::string gives;  // fields that a reader gives
   std::string doc;
   std::string example;
   Availability availability = Availability::kReady;

@@ -44,7 +44,7 @@ void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
 // One error or warning on stderr.
 struct Report {
-  std::string message;  // the first line
+  std::string message;  // first line of the report
   std::string arrow;    // "m.xgraph:3:9"; empty if no text is shown
   std::string cause;    // everything before the help
   std::string help;     // everything after the first "help: "

@@ -31,8 +31,8 @@ TEST(Heartbeats, ARankThatHasLeftIsNotReportedAsSilent) {
   EXPECT_EQ(beats.silent(1000), std::nullopt);
 }
 
-// While a machine sleeps or a process is stopped, it hears no other rank. That silence is not a fault of the other
-// ranks.
+// While a machine sleeps or a process is stopped, the rank receives no heartbeats. That silence is not a fault of the
+// other ranks.
 TEST(Heartbeats, AStoppedRankRestartsTheTimeLimitsOfOthers) {
   Heartbeats beats(2, 0, kLimit, 0);
   EXPECT_EQ(beats.tick(0.25), 0);

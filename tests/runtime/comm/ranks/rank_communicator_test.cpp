@@ -131,7 +131,7 @@ TEST(RankCommunicator, BlocksAreStoredAtTheRequestedPlaces) {
       }
       RankCommunicator communicator(world, *devices, rank_of, exchanges);
       for (int step = 0; step < 4; ++step) {
-        if (step >= 2) {  // half the size of the blocks, and then the first size again
+        if (step >= 2) {  // blocks of half the size in step 2, and of the first size in step 3
           for (Exchange& exchange : exchanges) {
             for (auto* blocks : {&exchange.sends, &exchange.receives}) {
               for (size_t i = 0; i < blocks->size(); ++i) {

@@ -99,7 +99,7 @@ TEST(RankWatch, ASilentRankIsDeclaredLostByAllOthers) {
   });
 }
 
-// Two ranks whose link is cut do not hear each other. A third rank, which hears both, is told about it.
+// Two ranks receive nothing from each other, because their link is cut. They report it to a third rank.
 TEST(RankWatch, ACutLinkIsReportedToRanksWithIntactLinks) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);

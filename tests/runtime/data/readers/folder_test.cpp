@@ -303,7 +303,7 @@ TEST_F(Folder, EntriesThatContradictTheirArchiveAreBroken) {
   ASSERT_NE(directory, std::string::npos);
   FieldValue value;
   const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // after name and extra field
-  for (const size_t at : {data + 10, directory + 16}) {  // in the data of the first entry; its checksum
+  for (const size_t at : {data + 10, directory + 16}) {  // a byte of the first entry's data, and one of its checksum
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     const auto reader = open_reader(folder({write("b.zip", damaged)}));

@@ -45,7 +45,7 @@ TEST(LineMeans, WeightSamplesEquallyIfTheBatchGrows) {
 TEST(LineMeans, SamplesPerSecondExcludeEvaluationsAndSaves) {
   Hands clock;
   LineMeans line(32, false, clock);
-  clock.time += 100;  // preparations
+  clock.time += 100;  // preparations before the first step
   line.begin();
   for (int step = 0; step < 4; ++step) {
     clock.time += 2;
