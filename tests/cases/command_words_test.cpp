@@ -177,7 +177,7 @@ TEST(ShowOfADirectory, DescribesItsOnlyRun) {
   const auto killed = run_xrun({"show", "runs/one"}, here);
   EXPECT_EQ(killed.exit, 0) << killed.err;
   EXPECT_THAT(killed.out, HasSubstr("log.jsonl"));
-  // The directory then has several runs; another directory has none.
+  // Now `runs` has several runs, and another directory has no runs.
   ASSERT_EQ(run_xrun({"train", "tiny.xgraph", "--steps", "1", "--progress", "none", "-C", "runs/two"}, here).exit, 0);
   const auto several = run_xrun({"show", "runs"}, here);
   EXPECT_EQ(several.exit, 2);

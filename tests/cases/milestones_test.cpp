@@ -123,7 +123,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, TimesCountFromTheStartAlsoIfTheBatchGrows) 
   const auto falls = falls_of(model_of("epochs = 8", "[warmup(0 .. 0.1, 1 epoch), steps(0.1, at=[4 epochs])]",
                                        "grow(16 .. 32, over=2 epochs, after=1 epoch)"));
   ASSERT_EQ(falls.size(), 1u);
-  // The step sizes are: 10 steps of one unit, growing sizes up to epoch 3, and then steps of two units.
+  // The run has 10 steps of 16 samples, then growing steps up to epoch 3, and then steps of 32 samples.
   EXPECT_GT(falls[0].first, 20);
   EXPECT_LT(falls[0].first, 40);
 }

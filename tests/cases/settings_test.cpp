@@ -271,7 +271,7 @@ const std::vector<Case>& cases() {
 
 std::string path_of(const SettingDef& def) { return fmt::format("{}.{}", keyword_of(def.kind), def.path()); }
 
-// Returns whether a setting is a group of settings. The cases of its members cover a group.
+// Returns whether a setting is a group of settings. A group needs no case, because each of its members has one.
 bool is_group(const SettingDef& def) {
   return std::ranges::any_of(xrun::lang::all_settings(), [&](const SettingDef& other) {
     return other.kind == def.kind && other.path().starts_with(def.path() + ".");

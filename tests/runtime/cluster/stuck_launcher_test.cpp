@@ -1,4 +1,4 @@
-// A launcher that outlives its ranks is found and killed, and no other process is.
+// A launcher that outlives its ranks is found and killed. No other process is killed.
 #include "runtime/cluster/stuck_launcher.h"
 
 #include <cstdlib>

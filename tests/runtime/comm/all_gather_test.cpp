@@ -34,7 +34,7 @@ void on_ranks(int ranks, const Body& body) {
   }
 }
 
-// The sizes of the parts, each with the rank that has it. Byte i of the whole array is a function of i and the round.
+// Parts of an array as (rank that has the part, bytes). Byte i of the whole array is a function of i and the round.
 using Sizes = std::vector<std::pair<int, size_t>>;
 std::byte byte_at(size_t i, int round) {
   return static_cast<std::byte>((i * 31 + i / 251 + static_cast<size_t>(round)) % 253);

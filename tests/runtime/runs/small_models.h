@@ -200,7 +200,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   }
   // The batch of this step never arrives: the run is asked to stop while it waits for the batch.
   void stop_at(int64_t step) { stops_at_ = step; }
-  // Gives no batch from this step on, and no rows at all.
+  // Makes all batches from this step on fail, and also all rows of an evaluation.
   void fail_from(int64_t step) { fails_from_ = step; }
 
  private:

@@ -527,7 +527,7 @@ TEST_F(Checkpoint, AFullDiskLeavesOnlyTheOlderCheckpoint) {
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   const auto want = model.contents();
   const auto before = names();
-  // At each limit, another file does not fit.
+  // At each limit of the size of a file, another file of the checkpoint does not fit.
   for (rlim_t limit = 0; limit < 8000; limit += 500) {
     const int status = in_child([&] {
       signal(SIGXFSZ, SIG_IGN);
@@ -598,7 +598,7 @@ TEST_F(Checkpoint, AnUnreadableLatestIsAnErrorAndNoOtherStepIsUsed) {
   EXPECT_EQ(newest.error().code, "XG0713");
 }
 
-// Network file systems return these errors.
+// Network file systems return these errors from a call that exchanges two names.
 TEST_F(Checkpoint, DirectoriesAreExchangedWithoutAnExchangeCall) {
   const auto names_in = [](const std::string& path) {
     std::set<std::string> names;

@@ -95,7 +95,7 @@ TEST_F(NothingLost, AnUnreadableCheckpointIsNotReplacedByAnOlderOne) {
   EXPECT_FALSE(fs::exists(at("ckpt/quick/step-000006")));
 }
 
-// The case of `xrun train --progress json | head -1`.
+// In `xrun train --progress json | head -1`, the reader of the pipe ends during the run.
 TEST_F(NothingLost, ARunIsSavedWhenTheReaderOfItsPipeEnds) {
   const std::string words = "cd " + directory.path() + " && " + XRUN_BINARY_DIR +
                             "/xrun train tiny.xgraph --set train.epochs=100000 --progress json 2>err | head -1 >first";

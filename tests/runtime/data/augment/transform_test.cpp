@@ -271,7 +271,7 @@ TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
         const CallSpec random{"random_crop", {{"size", int64_t{5}}, {"pad", pad}}, {}};
         EXPECT_EQ(run({random}, sample, picture_type(1, 5, 5), {1, 0, 0, false})[0], first(5)) << pad;
       }
-      // The largest square; it is not resized if it already has the size.
+      // The largest square is used. It is not resized if it already has the requested size.
       const int64_t side = std::min(height, width);
       const CallSpec square{"random_resized_crop", {{"size", side}}, {}};
       EXPECT_EQ(run({square}, sample, picture_type(1, side, side), {1, 0, 0, false})[0], first(side));

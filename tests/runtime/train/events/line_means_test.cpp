@@ -1,4 +1,4 @@
-// Means and times over the steps of a line, measured with a clock of the test.
+// Means and times over the steps of a line of the log, measured with a clock of the test.
 #include "runtime/train/events/line_means.h"
 
 #include <gtest/gtest.h>

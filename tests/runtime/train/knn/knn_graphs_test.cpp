@@ -191,8 +191,8 @@ TEST_F(KnnRunsTest, EachGraphIsUsedFromItsStepOn) {
   EXPECT_LT(events_.steps.back().loss, events_.steps.front().loss);
 }
 
-// The time of a graph is not a part of the step after it: the time in the graph's event is so long that a step which
-// included it would be noticed.
+// The time of a graph and its event is not a part of the next step. The handler of the event sleeps for 300 ms, so a
+// step that included this time would be noticed.
 TEST_F(KnnRunsTest, WaitingForAGraphIsNotCountedInAStep) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> graph_told;

@@ -154,8 +154,8 @@ TEST_F(Watch, ASmallerFactorIsDetectedLater) {
   EXPECT_EQ(seconds_until_named(1.49), 3600) << "never";
 }
 
-// Other work takes a core for a second, and two calm seconds later half of it for ten. This sometimes happens on a
-// shared machine.
+// Other work takes a core for one second. After two seconds without other work, it takes half of the core for ten
+// seconds. This sometimes happens on a shared machine.
 TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
   for (const Seconds window : {0.5, 1.0}) {
     const auto last = [&](Seconds time, double factor) {
