@@ -422,8 +422,8 @@ TEST(RankCommunicator, PlansGiveTheBitsAndTheLossesOfOneProcess) {
   }
 }
 
-struct Faulty : ::testing::Test {
-  Faulty() : prepared(testing::prepare_for(testing::make_module(model))) {}
+struct FaultyRanks : ::testing::Test {
+  FaultyRanks() : prepared(testing::prepare_for(testing::make_module(model))) {}
   std::vector<RankResult> run(const std::vector<RankOptions>& options) const {
     const auto program =
         testing::make_program(prepared, {.devices = 3, .threads = 3, .stages = 2, .micro_batches = 2, .shards = 3});
@@ -433,7 +433,7 @@ struct Faulty : ::testing::Test {
   Prepared prepared;
 };
 
-TEST_F(Faulty, ARankThatFailsEndsAllRanks) {
+TEST_F(FaultyRanks, ARankThatFailsEndsAllRanks) {
   const auto results = run({{.steps = 5}, {.steps = 5, .gives_up_in_step = 2}, {.steps = 5}});
   for (const RankResult& rank : results) {
     ASSERT_FALSE(rank.status.ok());
@@ -443,7 +443,7 @@ TEST_F(Faulty, ARankThatFailsEndsAllRanks) {
   EXPECT_EQ(results[2].status.error().message, "rank 1 on b: this rank gave up");
 }
 
-TEST_F(Faulty, NonFiniteValuesOfARankEndAllRanksWithItsError) {
+TEST_F(FaultyRanks, NonFiniteValuesOfARankEndAllRanksWithItsError) {
   const auto results = run({{.steps = 5, .fails_in_step = 1}, {.steps = 5, .fails_in_step = 1}, {.steps = 5}});
   for (const RankResult& rank : results) {
     ASSERT_FALSE(rank.status.ok());
@@ -452,7 +452,7 @@ TEST_F(Faulty, NonFiniteValuesOfARankEndAllRanksWithItsError) {
   }
 }
 
-TEST_F(Faulty, AStopRequestToOneRankStopsAllAfterThatStep) {
+TEST_F(FaultyRanks, AStopRequestToOneRankStopsAllAfterThatStep) {
   for (const RankResult& rank : run({{.steps = 5}, {.steps = 5}, {.steps = 5, .stops_in_step = 1}})) {
     ASSERT_TRUE(rank.status.ok()) << rank.status.error().message;
     EXPECT_TRUE(rank.stops);
