@@ -354,7 +354,7 @@ TEST_F(RunsTest, ARunThatStopsInAnEvaluationReportsTheLossOfItsLastStep) {
   EXPECT_EQ(outcome->loss, whole->loss);
 }
 
-TEST_F(RunsTest, AnInterruptedEvaluationIsRepeatedByTheResumedRun) {
+TEST_F(RunsTest, AResumedRunMakesTheMissingEvaluationOfItsLastStep) {
   MemoryStore store;
   SyntheticRows val(prepared_.inference.graph, options_, 101);
   {

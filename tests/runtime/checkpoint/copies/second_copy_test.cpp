@@ -196,7 +196,7 @@ TEST_F(SecondCopies, RestoreFilesThatAreLostOrDamaged) {
 }
 
 // The disk of the checkpoints is full after a given number of writes. The first write is the one to the lock file.
-TEST_F(SecondCopies, AreReadAgainIfNotAllFilesCouldBeRestored) {
+TEST_F(SecondCopies, AreRestoredByTheNextAttemptIfTheDiskWasFull) {
   save({20});
   const auto whole = files_below(root_);
   int failed = 0;
@@ -313,7 +313,7 @@ TEST_F(SecondCopies, SkipCheckpointsOnASlowDiskAndDelayNoSave) {
   EXPECT_EQ(files_below(copy_), files_below(root_));
 }
 
-TEST_F(SecondCopies, LeaveNoFilesIfTheStoreIsDestroyedEarly) {
+TEST_F(SecondCopies, LeaveNoTemporaryFilesIfTheStoreIsDestroyedEarly) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
