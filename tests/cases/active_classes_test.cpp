@@ -72,8 +72,8 @@ TEST_F(FewOtherActiveClasses, AreReportedWithTheirNumbersAndABetterSetting) {
   EXPECT_EQ(run("check", model_of(3488, "87", fmt::format(fmt::runtime(knn), "10%"))).err, "");
 }
 
-// The setting may be a share or a number of drawn classes, batches may be accumulated, and some heads would need all
-// their classes.
+// The setting may be a share or a number of sampled classes, and batches may be accumulated. If a batch is too large,
+// the advice is to use all classes.
 TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_THAT(run("check", model_of(1000, "100", "sample(15%)")).err,
               AllOf(HasSubstr("XG0519"), HasSubstr("write p=40% or more, or batch = 37 or less")));
@@ -86,7 +86,7 @@ TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_EQ(run("check", model_of(1000, "100", "all")).err, "");
 }
 
-// If the softmax stays flat, the active classes hold as large a share of it as they are of all classes.
+// With a flat softmax, 20 % of the classes have about 20 % of the softmax, which is less than half.
 TEST_F(FewOtherActiveClasses, WarnOnceIfTheirSoftmaxShareStaysBelowAHalf) {
   const auto low =
       run("train", model_of(160, "8", "sample(20%)"), {"--progress", "plain", "--devices", "1", "--threads", "1"});

@@ -97,7 +97,7 @@ TEST_F(Case18AdviceForValuesThatAreNotFinite, ProposesALowerRateAndNoClipIfThere
 }
 
 // acos(1) has no derivative: the loss is finite, and its gradient is not.
-TEST_F(Case18AdviceForValuesThatAreNotFinite, AMarginWithoutADerivativeNamesTheLoss) {
+TEST_F(Case18AdviceForValuesThatAreNotFinite, TheAdviceForAMarginWithoutADerivativeNamesTheLoss) {
   directory.write("train.csv", "1,0\n-1,1\n2,0\n-2,1\n");
   directory.write("margin.xgraph", R"(xgraph 1
 

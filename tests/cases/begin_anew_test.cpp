@@ -123,7 +123,7 @@ TEST_F(BeginAnew, OverwriteMovesNoDirectoryOfTheUser) {
 }
 
 // A run that was started with these flags is resumed without them.
-TEST_F(BeginAnew, AStoppedRunNamesTheFlagsThatWouldBeginAgain) {
+TEST_F(BeginAnew, AStoppedRunNamesTheFlagsToLeaveOutWhenItIsResumed) {
   ASSERT_EQ(train({"--steps", "10", "-C", "other"}).exit, 0);
   const auto stopped = [&](const std::vector<std::string>& flags) {
     auto words = flags;
@@ -142,7 +142,7 @@ TEST_F(BeginAnew, AStoppedRunNamesTheFlagsThatWouldBeginAgain) {
 }
 
 // If restarts started a new run each time, each start would lose the weights of the one before it.
-TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
+TEST_F(BeginAnew, RestartsResumeTheRunAndRejectFlagsThatBeginANewOne) {
   const auto restarts = [&](const std::vector<std::string>& flags, CommandOptions options = {}) {
     std::vector<std::string> words{"train", "--restarts", "3", "--", "false"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -160,7 +160,7 @@ TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
 
 // The demonstrations run `xrun train`, which prints "run the same command to continue". So running a demonstration
 // again must resume its run.
-TEST(Demos, GoOnAfterAnInterruptionAndBeginAnewAfterTheirEnd) {
+TEST(Demos, ResumeAfterAnInterruptionAndStartANewRunAfterTheirEnd) {
   const xrun::testing::TemporaryDirectory root;
   for (const char* name : {"scripts", "build/release"}) {
     fs::create_directories(root.path() + "/" + name);

@@ -191,7 +191,7 @@ train t {
 
 using Case10IndexInputTakenForALabel = Classes;
 
-TEST_F(Case10IndexInputTakenForALabel, OnlyWhatTheLossComparesWithIsALabel) {
+TEST_F(Case10IndexInputTakenForALabel, OnlyAnInputThatTheLossComparesWithIsALabel) {
   for (const char* setting : {"order         = balanced", "class_weights = inverse_frequency"}) {
     dir_.write("m.xgraph", fmt::format(R"(xgraph 1
 
@@ -422,7 +422,7 @@ TEST_F(Case23MoreClassesKeepOldRows, ClassRowsInAFileAreNotExtended) {
   succeed({"train", "m.xgraph", "--progress", "none", "--set", "train.steps=4"});
 }
 
-TEST_F(Case23MoreClassesKeepOldRows, RowsAreTakenByNameWhateverTheirNumbers) {
+TEST_F(Case23MoreClassesKeepOldRows, RowsAreCopiedByClassNameWhateverTheirNumbers) {
   write_animals(dir_, "train", 12);
   write_pictures_model();
   succeed({"train", "m.xgraph", "--progress", "none"});

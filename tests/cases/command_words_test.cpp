@@ -128,7 +128,7 @@ TEST(FlagsOfEveryCommand, AreRefusedIfTheyHaveNoEffect) {
   EXPECT_EQ(run_xrun({"doctor"}, {.environment = {{"XRUN_THREADS", "1"}}}).exit, 0) << "it is for other commands";
 }
 
-// Returns the exit code of xrun in `xrun ... | true`, where `true` ends before xrun writes.
+// In `xrun ... | true`, the program `true` ends before xrun writes.
 TEST(APipeThatNobodyReads, GivesTheExitCodeOfSystemErrors) {
   TemporaryDirectory at;
   at.write("tiny.xgraph", tiny_model());
@@ -148,7 +148,7 @@ TEST(APipeThatNobodyReads, GivesTheExitCodeOfSystemErrors) {
   }
 }
 
-TEST(APipeThatNobodyReads, DoesNotReachTheCommandOfRestarts) {
+TEST(APipeThatNobodyReads, EndsACommandUnderRestartsWithItsOwnSignal) {
   const auto result = run_xrun({"train", "--restarts", "0", "--", "/bin/bash", "-c", "kill -PIPE $$; exit 3"});
   EXPECT_EQ(result.exit, 128 + 13) << "the program behind `--` has the signals of a program";
 }
@@ -177,7 +177,7 @@ TEST(ShowOfADirectory, DescribesItsOnlyRun) {
   const auto killed = run_xrun({"show", "runs/one"}, here);
   EXPECT_EQ(killed.exit, 0) << killed.err;
   EXPECT_THAT(killed.out, HasSubstr("log.jsonl"));
-  // The directory then has several runs; another directory has none.
+  // Now `runs` has several runs, and another directory has no runs.
   ASSERT_EQ(run_xrun({"train", "tiny.xgraph", "--steps", "1", "--progress", "none", "-C", "runs/two"}, here).exit, 0);
   const auto several = run_xrun({"show", "runs"}, here);
   EXPECT_EQ(several.exit, 2);

@@ -54,7 +54,7 @@ class LaunchedCommands : public ::testing::Test {
   TemporaryDirectory at_;
 };
 
-TEST_F(LaunchedCommands, AnswerOnce) {
+TEST_F(LaunchedCommands, PrintOneAnswerInTotal) {
   ASSERT_EQ(alone({"train", "tiny.xgraph", "--steps", "2", "--progress", "none"}).exit, 0);
   const std::string checkpoint = "ckpt";
   std::string run;
@@ -82,7 +82,7 @@ TEST_F(LaunchedCommands, ReportAFailureOnce) {
   EXPECT_EQ(count(absent.err, "error["), 1) << absent.err;
 }
 
-TEST_F(LaunchedCommands, DoTheirOwnWorkIfTheirWordsDiffer) {
+TEST_F(LaunchedCommands, DoTheirOwnWorkIfTheirArgumentsDiffer) {
   const auto both = pair({"explain", "conv"}, {"explain", "linear"});
   EXPECT_EQ(both.exit, 0) << both.err;
   EXPECT_THAT(both.out, HasSubstr("conv("));
@@ -90,7 +90,7 @@ TEST_F(LaunchedCommands, DoTheirOwnWorkIfTheirWordsDiffer) {
   EXPECT_THAT(both.err, Not(HasSubstr("works in one process")));
 }
 
-TEST_F(LaunchedCommands, AreRefusedOnceIfTheyAreOfTwoKinds) {
+TEST_F(LaunchedCommands, AreRejectedWithOneErrorIfTheirCommandsDiffer) {
   const Words train{"train", "tiny.xgraph", "--progress", "none"};
   struct Case {
     Words first;
@@ -109,7 +109,7 @@ TEST_F(LaunchedCommands, AreRefusedOnceIfTheyAreOfTwoKinds) {
   }
 }
 
-TEST_F(LaunchedCommands, AreRefusedOnceIfRanksAreNotAlike) {
+TEST_F(LaunchedCommands, AreRejectedWithOneErrorIfTheirInstructionSetsDiffer) {
   const Words train{"train", "tiny.xgraph", "--progress", "none"};
   const auto other = pair(train, train, "XRUN_ISA=avx2");
   EXPECT_EQ(other.exit, 4) << other.err;

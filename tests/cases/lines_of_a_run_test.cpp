@@ -33,7 +33,7 @@ class LinesOfARun : public ::testing::Test {
   xrun::testing::TemporaryDirectory directory;
 };
 
-TEST_F(LinesOfARun, LossAndMetricsAreMeansOfTheStepsSinceTheLineBefore) {
+TEST_F(LinesOfARun, LossAndMetricsAreMeansOfTheStepsSinceThePreviousLine) {
   const auto single = steps("one", {"--deterministic", "--set", "train.log.every=1 steps"});
   ASSERT_EQ(single.size(), 60u);
   for (const auto& flags : {std::vector<std::string>{"--devices", "1"},
@@ -55,7 +55,7 @@ TEST_F(LinesOfARun, LossAndMetricsAreMeansOfTheStepsSinceTheLineBefore) {
   }
 }
 
-// A resumed run does not know the steps before it, so its first line covers only its own steps.
+// Checkpoints do not save the losses of earlier steps, so the first line of a resumed run covers only its own steps.
 TEST_F(LinesOfARun, FirstLineOfAResumedRunCoversOnlyItsOwnSteps) {
   const auto single = steps("one", {"--deterministic", "--set", "train.log.every=1 steps"});
   const std::vector<std::string> flags{"--deterministic", "--set", "train.log.every=20 steps"};
@@ -94,14 +94,14 @@ TEST_F(LinesOfARun, SpeedLeavesOutEvaluationsAndSaves) {
     EXPECT_GT(lines[i].at("save_s").get<double>(), 0);
     by_clock += lines[i].at("time").get<double>() - lines[i - 1].at("time").get<double>() - pauses;
     by_lines += 10 * 32 / lines[i].at("images_per_s").get<double>();
-    // A step and its wait for data lie within the time between two lines.
+    // A step and its wait for data lie within the time between two lines of the log.
     EXPECT_LE(10 * lines[i].at("step_s").get<double>(), 1.01 * 10 * 32 / lines[i].at("images_per_s").get<double>());
     EXPECT_LE(lines[i].at("data_s").get<double>(), lines[i].at("step_s").get<double>());
   }
   EXPECT_NEAR(by_lines, by_clock, 0.1 * by_clock);
 }
 
-TEST_F(LinesOfARun, StartSaysHowManySamplesAnEpochAndAStepHave) {
+TEST_F(LinesOfARun, TheStartEventHasTheSamplesOfAnEpochAndOfAStep) {
   const auto starts = run_events(train("start", {"--steps", "1"}).out, "start");
   ASSERT_EQ(starts.size(), 1u);
   EXPECT_EQ(starts[0].at("samples"), 640);
@@ -125,7 +125,7 @@ TEST_F(LinesOfARun, PlainOutputShowsSamplesPerSecond) {
   EXPECT_THAT(plan.out, ContainsRegex("predicted  [0-9 ]+ samples/s"));
 }
 
-// `show` reads the log of a run that is still training or was killed, so the log has no `end` event.
+// The log of a run that is still training or was killed has no `end` event.
 TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
   train("killed", {"--steps", "25"});
   std::string log = xrun::testing::read_file(directory.path() + "/killed/ckpt/quick/log.jsonl");
@@ -144,7 +144,7 @@ TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
 }
 
 // A resumed run repeats some steps. TensorBoard drops the earlier ones if the new file begins with a session_log event.
-TEST_F(LinesOfARun, TheEventFileOfEachPartBeginsWithItsFirstStep) {
+TEST_F(LinesOfARun, TheTensorBoardFileOfAResumedRunBeginsWithItsFirstStep) {
   const std::vector<std::string> flags{"--set", "train.log.tensorboard=true"};
   const auto files = [&] {
     std::vector<std::string> paths;

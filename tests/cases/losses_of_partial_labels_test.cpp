@@ -95,7 +95,7 @@ train t {{
 }
 
 // A loss over two labels is the sum of two means. Each mean is over the rows that have its label.
-TEST_F(LossesOfPartialLabels, LeaveOutTheRowsOfTheirOwnLabel) {
+TEST_F(LossesOfPartialLabels, EachMeanIsOverTheRowsThatHaveItsLabel) {
   const std::vector<std::vector<double>> x{
       {1, 0, 2, 0, 1, 0}, {0, 3, 1, 1, 1, 0}, {2, 2, 0, 0, 0, 1}, {1, 4, 0, 2, 0, 0}};
   const std::vector<std::vector<int>> labels{{2, -1}, {-1, -1}, {0, 1}, {1, 0}};
@@ -156,14 +156,14 @@ train t {
         }
       }
     }
-    // The part of the loss that has no label is a mean over all rows. It changes no weight.
+    // One term of the loss reads no label. It is a mean over all rows and changes no weight.
     for (const auto& row : x) {
       for (size_t c = 0; c < 3; ++c) {
         loss += 0.1 / 4 * (row[c] - row[c + 3]) * (row[c] - row[c + 3]) / 3;
       }
     }
     EXPECT_NEAR(step.at("loss").get<double>(), loss, 1e-5);
-    EXPECT_NEAR(step.at("accuracy").get<double>(), 1, 1e-6);  // rows 2, 0 and 1 of the three
+    EXPECT_NEAR(step.at("accuracy").get<double>(), 1, 1e-6);  // all three rows with a label are right: 2, 0, 1
     EXPECT_NEAR(step.at("accuracy_2").get<double>(), 0.5, 1e-6);
     one -= 0.1 * slope;
   }

@@ -108,7 +108,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, RatesFallAtEpochsFromTheStartOfTheRun) {
               ElementsAre(Pair(100, 0.01), Pair(160, 0.001), Pair(190, 0.0001)));
 }
 
-TEST_F(Case15MilestonesAfterAWarmUp, UnitsMayBeMixedAndCurvesBeforeMayBeSeveral) {
+TEST_F(Case15MilestonesAfterAWarmUp, UnitsMayBeMixedAndSeveralCurvesMayPrecedeTheSteps) {
   EXPECT_THAT(
       falls_of(model_of("epochs = 4",
                         "[warmup(0 .. 0.1, 5 steps), constant(0.1, 1 epoch), steps(0.1, at=[25 steps, 3 epochs])]")),
@@ -123,7 +123,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, TimesCountFromTheStartAlsoIfTheBatchGrows) 
   const auto falls = falls_of(model_of("epochs = 8", "[warmup(0 .. 0.1, 1 epoch), steps(0.1, at=[4 epochs])]",
                                        "grow(16 .. 32, over=2 epochs, after=1 epoch)"));
   ASSERT_EQ(falls.size(), 1u);
-  // The step sizes are: 10 steps of one unit, growing sizes up to epoch 3, and then steps of two units.
+  // The run has 10 steps of 16 samples, then growing steps up to epoch 3, and then steps of 32 samples.
   EXPECT_GT(falls[0].first, 20);
   EXPECT_LT(falls[0].first, 40);
 }
@@ -195,7 +195,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, EarlierCheckpointsResumeOnlyWithExtend) {
 }
 
 // A checkpoint of an earlier version may hold a text that is now rejected. It can still be used for predictions.
-TEST_F(Case15MilestonesAfterAWarmUp, TextsOfEarlierCheckpointsStillPredict) {
+TEST_F(Case15MilestonesAfterAWarmUp, EarlierCheckpointsWhoseTextIsNowRejectedStillPredict) {
   directory.write("m.xgraph", model_of("epochs = 4", "[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[3 epochs])]"));
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--devices", "1", "--threads", "1"}).exit, 0);
   const std::string latest = latest_step();
@@ -203,7 +203,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, TextsOfEarlierCheckpointsStillPredict) {
   std::string text = read_file(path + "/model.json");
   const size_t at = text.find("at=[3 epochs]");
   ASSERT_NE(at, std::string::npos);
-  text.replace(at + 4, 1, "1");  // reached when it was counted from the end of the warm-up
+  text.replace(at + 4, 1, "1");  // epoch 1 was valid when it was counted from the end of the warm-up
   directory.write(latest + "/model.json", text);
   auto manifest = nlohmann::ordered_json::parse(read_file(path + "/manifest.json"));
   for (auto& file : manifest["files"]) {

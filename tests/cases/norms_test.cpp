@@ -51,7 +51,7 @@ class Case11BatchNormOfOneSample : public testing::Test {
 
 const std::string kRows = "linear(16) -> bn -> relu -> linear(12)";
 
-TEST_F(Case11BatchNormOfOneSample, IsAnErrorHoweverManyAreAccumulated) {
+TEST_F(Case11BatchNormOfOneSample, IsAnErrorForAnyNumberOfAccumulatedBatches) {
   const auto one = check(model_of(kRows, "batch = 1\n  grad_accumulation = 12"));
   EXPECT_EQ(one.exit, 1);
   EXPECT_THAT(one.err, AllOf(HasSubstr("error[XG0518]"), HasSubstr("its result is its bias"),
@@ -66,7 +66,7 @@ TEST_F(Case11BatchNormOfOneSample, IsAnErrorHoweverManyAreAccumulated) {
   }
 }
 
-TEST_F(Case11BatchNormOfOneSample, HeightAndWidthCount) {
+TEST_F(Case11BatchNormOfOneSample, PositionsOfAnImageCountAsValuesOfTheNorm) {
   const std::string wide = "conv(4, 3) -> bn -> flatten -> linear(12)";
   EXPECT_EQ(check(model_of(wide, "batch = 1", "3, 8, 8")).err, "");
   const std::string last = "conv(4, 3) -> global_avg_pool -> linear(8) -> bn -> linear(12)";
@@ -103,7 +103,7 @@ TEST_F(Case11BatchNormOfOneSample, OtherNormsOfOneNumberAreWarnings) {
 }
 
 // A loss over one class has a softmax over one number, and a cosine head normalises a feature of one number.
-TEST_F(Case11BatchNormOfOneSample, LossesAndHeadsHideNorms) {
+TEST_F(Case11BatchNormOfOneSample, LossesAndHeadsThatNormalizeOneNumberAreWarnings) {
   std::string text = model_of("linear(1)", "batch = 16");
   text.replace(text.find(", 12, 1072"), 10, ", 1, 1072");
   EXPECT_THAT(check(text).err, AllOf(HasSubstr("warning[XG0318]"), HasSubstr("the result is always 0")));

@@ -41,22 +41,22 @@ TEST(Case19FixEditsFilesOfOthers, NoCommandEditsAFileThatIsNotAModel) {
   }
 }
 
-TEST(Case19FixEditsFilesOfOthers, AModelWithAnotherNameIsStillMended) {
+TEST(Case19FixEditsFilesOfOthers, AModelWithAnotherFileExtensionIsStillFixed) {
   TemporaryDirectory dir;
   dir.write("net.txt", "# a constant\nlet a = 'b'\n");
   EXPECT_EQ(run_xrun({"fix", dir.path() + "/net.txt"}).exit, 0);
   EXPECT_EQ(read_file(dir.path() + "/" + "net.txt"), "xgraph 1\n\n# a constant\nlet a = \"b\"\n");
 }
 
-// A file of ours that holds a Python program gets no edition line before the program.
-TEST(Case19FixEditsFilesOfOthers, TheEditionIsNotWrittenBeforeAProgram) {
+// A file with our extension that holds a Python program gets no `xgraph 1` line.
+TEST(Case19FixEditsFilesOfOthers, NoEditionLineIsWrittenBeforeAPythonProgram) {
   TemporaryDirectory dir;
   dir.write("net.xgraph", "import torch\nx = 3\n");
   (void)run_xrun({"fix", dir.path() + "/net.xgraph"});
   EXPECT_THAT(read_file(dir.path() + "/" + "net.xgraph"), Not(HasSubstr("xgraph 1")));
 }
 
-TEST(Case25SettingsOfOtherTools, EveryLineGetsAHintOfOurs) {
+TEST(Case25SettingsOfOtherTools, EachSettingOfAnotherToolGetsAHintThatNamesOurs) {
   TemporaryDirectory dir;
   dir.write("m.xgraph", R"(xgraph 1
 

@@ -60,11 +60,11 @@ class Outputs : public ::testing::Test {
   TemporaryDirectory at_;
 };
 
-TEST_F(Outputs, HaveTheValuesOfAnInput) {
+TEST_F(Outputs, EqualTheInputIfTheyAreAnInput) {
   const std::string rest = "  logits = x -> linear(8) -> relu -> linear(5)\n  output logits\n";
   const std::string raw = model("  raw = x\n  output raw\n" + rest);
   train(raw);
-  // An operator computes the wanted value.
+  // Multiplying by 1 gives the expected value with an operator.
   const auto wanted = embedding(model("  a = x * 1.0\n  output a\n" + rest));
   ASSERT_EQ(wanted.exit, 0) << wanted.err;
   ASSERT_THAT(wanted.out, StartsWith("synthetic sample 0 "));

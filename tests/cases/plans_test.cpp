@@ -14,7 +14,7 @@ using xrun::testing::CommandResult;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 
-constexpr double kSeconds = 3;  // processor time
+constexpr double kSeconds = 3;  // limit of the processor time of a command
 
 // Returns the processor time in seconds of the commands that have ended.
 double processor_time() {
@@ -28,7 +28,7 @@ double processor_time() {
 
 struct Ran {
   CommandResult result;
-  double seconds = 0;  // processor time
+  double seconds = 0;  // processor time of the command
 };
 
 Ran run(const std::string& text, std::vector<std::string> words) {
@@ -206,7 +206,7 @@ TEST(CasePlansUnsoundState, AStageWithAStateAndNoWeightIsPlanned) {
       plan(text, {"--deterministic", "--devices", "4", "--set", "schedule.stages=2", "--set", "schedule.replicas=2"}));
 }
 
-TEST(CasePlansFpeSmall, SizesBeyondEveryMachineAreRefusedInWords) {
+TEST(CasePlansFpeSmall, SizesBeyondEveryMachineAreRejectedWithAMessage) {
   for (const char* layers : {"linear(2 ^ 32) -> linear(10)", "linear(2 ^ 33) -> relu -> linear(10)",
                              "linear(2 ^ 34) -> linear(10)", "linear(2 ^ 36) -> linear(10)"}) {
     const Ran ran = plan(rows(2, layers));
@@ -217,12 +217,12 @@ TEST(CasePlansFpeSmall, SizesBeyondEveryMachineAreRefusedInWords) {
   }
 }
 
-TEST(CasePlansRepeat10kLinear, ManyOperatorsAreRefusedAtOnceWithTheLimit) {
+TEST(CasePlansRepeat10kLinear, TooManyOperatorsAreRejectedQuicklyWithTheLimit) {
   expect_refused(plan(rows(64, "repeat 10_000 { linear(64) -> relu } -> linear(10)")), "XG0198",
                  {"20 002 operators", "at most 12 288"});
 }
 
-TEST(CasePlansGradAccumulation, ManyBatchesAnUpdateAreRefusedAtOnceWithTheLimit) {
+TEST(CasePlansGradAccumulation, TooManyBatchesPerUpdateAreRejectedQuicklyWithTheLimit) {
   expect_refused(plan(rows(64, "linear(10)", "  grad_accumulation = 1_048_576\n")), "XG0198",
                  {"1 048 576 batches an update", "at most"});
   expect_refused(plan(rows(64, "linear(10)", "  norm_rows = 1\n"),
@@ -230,7 +230,7 @@ TEST(CasePlansGradAccumulation, ManyBatchesAnUpdateAreRefusedAtOnceWithTheLimit)
                  "XG0198", {"1 048 576 micro-batches"});
 }
 
-TEST(CasePlansFnDouble, FunctionsThatDoubleOneAnotherAreRefusedBeforeTheWork) {
+TEST(CasePlansFnDouble, ExponentiallyManyNestedCallsAreRejectedBeforeEvaluation) {
   std::string text = "fn f0(x: int) = x + 1\n";
   for (int i = 1; i <= 40; ++i) {
     text += fmt::format("fn f{0}(x: int) = f{1}(f{1}(x))\n", i, i - 1);
@@ -240,7 +240,7 @@ TEST(CasePlansFnDouble, FunctionsThatDoubleOneAnotherAreRefusedBeforeTheWork) {
                  {"steps of evaluation", "limit"});
 }
 
-TEST(CasePlansBlockDouble, BlocksThatDoubleOneAnotherAreRefusedBeforeTheWork) {
+TEST(CasePlansBlockDouble, ExponentiallyManyNestedBlocksAreRejectedBeforeExpansion) {
   std::string text = "block b0(x: [N, D]) { return x -> relu }\n";
   for (int i = 1; i <= 40; ++i) {
     text += fmt::format("block b{0}(x: [N, D]) {{ return x -> b{1} -> b{1} }}\n", i, i - 1);

@@ -256,8 +256,8 @@ TEST_F(Case22SamplesWithoutALabel, IgnoredTextsAreNoClasses) {
               ::testing::ElementsAre("kind00", "kind02", "kind03", "kind05", "kind06", "kind08", "kind09", "kind11"));
 }
 
-// `ignore` accepts missing cells in general, and by one of the words for a missing value.
-TEST_F(Case22SamplesWithoutALabel, MissingCellsAreIgnoredIfTheStageAsksForIt) {
+// Missing cells are ignored with `missing=true`, or if `ignore` lists any word for a missing value.
+TEST_F(Case22SamplesWithoutALabel, MissingCellsAreIgnoredIfIgnoreAllowsThem) {
   directory.write("train.csv", rows_of_twelve_classes(120, [](int kind) {
                     return kind == 1 ? std::string("NA") : kind % 3 == 1 ? "nan" : fmt::format("{}", kind);
                   }));

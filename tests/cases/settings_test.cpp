@@ -28,7 +28,7 @@ enum class Seen {
   kWeights,  // the digest of the weights at the end of a run
   kEvents,   // the events of a run without their times: kinds, steps, names of metrics
   kFiles,    // the files that a run writes
-  kTensors,  // the tensors of its checkpoint
+  kTensors,  // the tensors of the run's checkpoint
   kPlan,     // the text of `xrun plan`
   kProgram,  // the program of the plan
   kRefused,  // the setting is rejected by `plan`
@@ -41,8 +41,8 @@ struct Case {
   Seen seen;
   std::string written;          // "train.checkpoint.every=2 steps"
   Words around = {};            // settings and flags of both runs
-  std::string other = {};       // written in the other run instead of the setting; empty: nothing
-  const char* model = nullptr;  // null: kModel
+  std::string other = {};       // setting that the other run writes instead; empty: no setting
+  const char* model = nullptr;  // text of the model; null: kModel
 };
 
 // Returns a table in which two of the twelve classes are frequent.
@@ -271,7 +271,7 @@ const std::vector<Case>& cases() {
 
 std::string path_of(const SettingDef& def) { return fmt::format("{}.{}", keyword_of(def.kind), def.path()); }
 
-// Returns whether a setting is a group of settings. The cases of its members cover a group.
+// Returns whether a setting is a group of settings. A group needs no case, because each of its members has one.
 bool is_group(const SettingDef& def) {
   return std::ranges::any_of(xrun::lang::all_settings(), [&](const SettingDef& other) {
     return other.kind == def.kind && other.path().starts_with(def.path() + ".");
@@ -372,7 +372,7 @@ class EachSetting : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(EachSetting, HasACaseBelow) {
+TEST_F(EachSetting, HasOneCaseInThisFile) {
   std::set<std::string> covered;
   for (const Case& one : cases()) {
     EXPECT_TRUE(covered.insert(one.setting).second) << one.setting << " has two";

@@ -169,7 +169,7 @@ train t {
   EXPECT_THAT(check(), HasSubstr("label 20000000 was converted to f32"));
 }
 
-TEST_F(Case21LabelsFromOne, AreOfferedWithFirst) {
+TEST_F(Case21LabelsFromOne, AreReportedWithTheProposalToWriteFirst) {
   write_model("column(6) -> as_index(12)", "", 12);
   const auto from_one = [](int, int label) { return std::to_string(label + 1); };
   dir.write("train.csv", table(600, from_one));
@@ -202,7 +202,7 @@ TEST_F(Case21LabelsFromOne, FaultyLabelsAreExplained) {
   EXPECT_THAT(with("2.5"), HasSubstr("correct it, or bind another column"));
 }
 
-TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
+TEST_F(Case21LabelsFromOne, AsClassTurnsIdsIntoClasses) {
   write_model("column(6) -> as_class", "", 12);
   const auto id = [](int, int label) { return std::to_string(4'000'000'000 + 17 * ((label * 5) % 12)); };
   dir.write("train.csv", table(600, id));
@@ -226,7 +226,7 @@ TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
   EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond them"));
 }
 
-TEST_F(Case21LabelsFromOne, LeadingZerosAreKeptByAsClassAndOtherFieldsAreRefused) {
+TEST_F(Case21LabelsFromOne, AsClassKeepsLeadingZerosAndRejectsOtherFields) {
   const auto code = [](int, int label) {
     return fmt::format("{:0{}}", label / 2, label % 2 + 1);
   };  // 0, 00, 1, 01, ...

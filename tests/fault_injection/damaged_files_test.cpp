@@ -19,7 +19,7 @@ constexpr int64_t kExchanges = 10'000;
 
 class DamagedFiles : public testing::CheckpointDirectory {
  protected:
-  // Two saved steps with optimizer states, of a head in three shards with several ranges each.
+  // Saves two steps with optimizer states. The head has three shards with several ranges of rows each.
   void SetUp() override {
     testing::CheckpointDirectory::SetUp();
     CheckpointModel model(3, 1'500);
@@ -77,7 +77,7 @@ class DamagedFiles : public testing::CheckpointDirectory {
 
 // The 8 bytes before a header, which hold its length, count as a part of it.
 TEST_F(DamagedFiles, AreRefusedForAnyFlippedBitOfTheManifestOrAHeader) {
-  std::vector<std::pair<std::string, int64_t>> bytes;  // file, place
+  std::vector<std::pair<std::string, int64_t>> bytes;  // file and offset
   const auto add = [&](const std::string& name, int64_t length) {
     for (int64_t at = 0; at < length; ++at) {
       bytes.emplace_back(name, at);
@@ -104,7 +104,7 @@ TEST_F(DamagedFiles, AreRefusedForAnyFlippedBitOfTheManifestOrAHeader) {
   std::cout << flips.size() << " of " << 8 * bytes.size() << " bits of the manifest and " << headers << " headers\n";
 }
 
-TEST_F(DamagedFiles, AreRefusedForOneFlippedBit) {
+TEST_F(DamagedFiles, AreRefusedForARandomFlippedBit) {
   const int64_t flips = xrun::testing::fault_runs(300, kFlips);
   Random random(xrun::testing::fault_seed());
   for (int64_t i = 0; i < flips; ++i) {

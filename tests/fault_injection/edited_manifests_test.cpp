@@ -222,7 +222,7 @@ TEST_F(EditedManifests, AreRefusedOrGiveTheSameResult) {
 }
 
 // The sizes in the manifest are added up before any file is opened.
-TEST_F(EditedManifests, MayNotNameMoreBytesThanThereCanBe) {
+TEST_F(EditedManifests, AreRefusedIfTheSumOfFileSizesIsTooLarge) {
   CheckpointModel model(2);
   model.fill(1);
   ASSERT_TRUE(store(options())->save(model.state(), 5, 320).ok());

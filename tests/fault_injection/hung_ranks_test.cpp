@@ -91,14 +91,14 @@ train t {
 
 struct Hang {
   std::string call;
-  std::string told;  // a regular expression
+  std::string told;  // regular expression for the work that the error names
 };
 const Hang kHangs[] = {{"open:train/", "(reading the data of|computing) step [0-9 ]+"},
                        {"sync", "saving the checkpoint"},
                        {"mpi", "a call of MPI"},
                        {"kernel", "computing step [0-9 ]+"}};
 
-TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
+TEST_F(HungRanks, AreNamedWithTheWorkInWhichTheyHang) {
   for (const int64_t number : some_of(4, 2 * std::ssize(kHangs))) {
     const Hang& hang = kHangs[(number - 1) / 2];
     const auto rank = static_cast<int>((number - 1) % 2);
@@ -134,7 +134,7 @@ TEST_F(HungRanks, RanksThatWaitForALostMessageEnd) {
   EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from ckpt/t/step-000"));
 }
 
-TEST_F(HungRanks, GoOnFromTheLastCheckpoint) {
+TEST_F(HungRanks, AreRestartedFromTheLastCheckpoint) {
   const auto whole = run_ranks(command(-1, "none", 5));
   ASSERT_EQ(whole.exit, 0) << whole.err;
   clear();

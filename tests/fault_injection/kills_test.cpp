@@ -22,7 +22,7 @@ class Kills : public TinyRuns {
   }
 };
 
-TEST_F(Kills, LeaveARunThatGoesOnToTheSameWeights) {
+TEST_F(Kills, AKilledRunResumesAndEndsWithTheSameWeights) {
   const auto unbroken = run(train("unbroken"));
   ASSERT_EQ(unbroken.exit, 0) << unbroken.err;
   const std::string weights = weights_of(unbroken);

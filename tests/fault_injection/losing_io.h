@@ -4,7 +4,7 @@
 // of these, or zeroes. A directory has the names of the last sync with any of the changes since, as far as they fit
 // together. Files with reserved space are changed in place, by writes to memory, and are not renamed: each of their
 // sectors is that of the last sync or the current one.
-//   path of a rename: within one directory        files: as small as memory holds them
+// limits: a rename stays within one directory, and all files fit in memory
 #pragma once
 
 #include <algorithm>
@@ -102,7 +102,7 @@ class LosingIo final : public Io {
     }
     return fault;
   }
-  int sync(int file) override {  // the real file is not synced, which is slow: the power of the real disk stays on
+  int sync(int file) override {  // the real file is not synced, which is slow: the real disk keeps its power
     const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return EIO;
@@ -173,7 +173,7 @@ class LosingIo final : public Io {
     enum Kind { kAdd, kRemove, kRename, kExchange } kind;
     std::string name;
     std::string other;
-    std::shared_ptr<Node> node;  // the node that had the name, or gets it
+    std::shared_ptr<Node> node;  // the file or directory that lost the name or got it
   };
 
   struct Node {
@@ -264,7 +264,7 @@ class LosingIo final : public Io {
       node.now = node.is_in_place ? mixed(node.synced, node.now, random) : torn(node.synced, node.now, random);
       return;
     }
-    // Keeps all changes, no changes, the first few, or any subset.
+    // Keeps all changes of names, no changes, the first few, or any subset.
     const uint64_t way = random() % 4;
     const size_t first = way == 0 ? node.changes.size() : way == 2 ? random() % (node.changes.size() + 1) : 0;
     node.names = node.synced_names;

@@ -39,7 +39,7 @@ class MappedKills : public TinyRuns {
   }
 };
 
-TEST_F(MappedKills, LeaveARunThatGoesOnToTheSameWeights) {
+TEST_F(MappedKills, AKilledRunResumesAndEndsWithTheSameWeights) {
   const auto unbroken = run(train("unbroken", "memory"));
   ASSERT_EQ(unbroken.exit, 0) << unbroken.err;
   const std::string weights = weights_of(unbroken);

@@ -172,7 +172,7 @@ Seconds awake_after(const SimulatedRun::Rank& rank, Seconds begin, Seconds span)
 struct Figures {
   int64_t losses = 0;
   int64_t commits = 0;
-  Seconds slowest = 0;  // from a fault of one rank until the last rank notices it
+  Seconds slowest = 0;  // longest time from a fault of one rank until the last rank notices it
   Seconds death = 0;    // like `slowest`, but from the death of a rank
 };
 

@@ -30,7 +30,7 @@ constexpr int64_t kBestKept = 2;
 // The steps and best steps that the run has announced, which must survive a power cut.
 struct Promise {
   std::optional<int64_t> latest;
-  std::map<int64_t, uint64_t> steps;  // seed of the weights, by step
+  std::map<int64_t, uint64_t> steps;  // seed of the weights of each announced step
   std::vector<BestStep> best;         // the best steps that the manifest of `latest` names
 };
 
@@ -55,7 +55,7 @@ class Course {
 
   // Checks that every step that the run announced is still there.
   void look() {
-    // Opening the store takes the lock of the directory, and may give a step its name back.
+    // Opening the store takes the lock of the directory, and may restore the name of a step.
     auto store = make_checkpoint_store(options(system_io()));
     ASSERT_TRUE(store.ok()) << store.error().message;
     std::map<int64_t, uint64_t> found;

@@ -99,10 +99,10 @@ void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
             << courses + 1 << " runs went on to their end\n";
 }
 
-TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) { kill_ranks(open_mpi(), fault_runs(12, kKills)); }
+TEST_F(RankKills, ARunWithKilledRanksEndsWithTheSameWeights) { kill_ranks(open_mpi(), fault_runs(12, kKills)); }
 
 // The launcher of MPICH also kills the other ranks and has its own exit codes.
-TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeightsUnderMpich) { kill_ranks(mpich(), fault_runs(6, kKills)); }
+TEST_F(RankKills, ARunWithKilledRanksEndsWithTheSameWeightsUnderMpich) { kill_ranks(mpich(), fault_runs(6, kKills)); }
 
 }  // namespace
 }  // namespace xrun::testing

@@ -63,7 +63,7 @@ class Refusals : public TinyRuns {
   }
 };
 
-TEST_F(Refusals, AThreadThatIsRefusedEndsTheCommandInWords) {
+TEST_F(Refusals, ARefusedThreadEndsTheCommandWithAMessage) {
   for (const Words& words : {kTrain, kEval, kPredict}) {
     for (const char* which : {"thread:", "threads:"}) {
       // The search for a plan works without the thread that reports its progress, so one refusal may have no effect.
@@ -104,7 +104,7 @@ TEST_F(Refusals, AllThreadsOfARunAreStartedBeforeItsFirstStep) {
 }
 
 // `ulimit -v` in steps of 16 MiB up to 4 GiB: thread stacks, buffers or libraries do not fit.
-TEST_F(Refusals, AnAddressSpaceThatIsTooSmallEndsTheCommandInWords) {
+TEST_F(Refusals, ATooSmallAddressSpaceEndsTheCommandWithAMessage) {
   int whole = 0;
   for (const int64_t size : some_of(12, 256)) {
     for (const Words& words : {kTrain, kEval}) {
@@ -156,7 +156,7 @@ class ThreadGroup {
   std::optional<std::string> path_;
 };
 
-TEST_F(Refusals, AGroupOfFewThreadsEndsTheCommandInWords) {
+TEST_F(Refusals, AControlGroupWithTooFewThreadsEndsTheCommandWithAMessage) {
   const ThreadGroup group;
   if (!group.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a limit of threads";
@@ -179,7 +179,7 @@ TEST_F(Refusals, AGroupOfFewThreadsEndsTheCommandInWords) {
   expect_nothing_lost("threads of a group");
 }
 
-TEST_F(Refusals, MemoryThatIsRefusedEndsTheCommandInWords) {
+TEST_F(Refusals, ARefusedAllocationEndsTheCommandWithAMessage) {
   ASSERT_EQ(run(kEval, "none", "counts").exit, 0);
   const long all = std::stol(read_file(directory.path() + "/counts"));
   ASSERT_GT(all, 3000);
@@ -199,7 +199,7 @@ TEST_F(Refusals, MemoryThatIsRefusedEndsTheCommandInWords) {
 }
 
 // Refuses later allocations, which are made during training.
-TEST_F(Refusals, MemoryThatIsRefusedInAStepLosesNothing) {
+TEST_F(Refusals, ARefusedAllocationInAStepLosesNoCheckpoint) {
   ASSERT_EQ(run(kTrain, "none", "counts").exit, 0);
   const long all = std::stol(read_file(directory.path() + "/counts"));
   std::vector<int64_t> numbers = some_of(60, all);

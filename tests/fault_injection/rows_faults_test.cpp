@@ -15,7 +15,7 @@
 namespace xrun::testing {
 namespace {
 
-TEST(RowsKills, LeaveTheRowsOfTheNewestCheckpoint) {
+TEST(RowsKills, AfterAKillTheRowsOfTheNewestCheckpointAreRestored) {
   const int64_t kills = fault_runs(40, 1000);
   const uint64_t seed = fault_seed();
   std::mt19937_64 random(seed);
@@ -103,7 +103,7 @@ TEST(RowsPowerCuts, AFileThatWasBeingMadeIsMadeAgain) {
   }
 }
 
-TEST(RowsPowerCuts, LoseNothingWithDurableLogsAndAreSeenWithoutThem) {
+TEST(RowsPowerCuts, LoseNothingWithDurableLogsAndAreDetectedWithoutThem) {
   const int64_t cuts = fault_runs(60, 3000);
   const uint64_t seed = fault_seed();
   const RowsLayout layout = small_rows(400);

@@ -77,12 +77,12 @@ class SimulatedRun {
   struct Rank {
     Fate fate;
     std::unique_ptr<WatchRules> rules;
-    std::vector<Socket> steps;  // to rank 0; in rank 0: one to each other rank
-    std::vector<int64_t> done;  // only in rank 0: the steps that each rank has done
-    Seconds next = 0;           // time of its next action
-    Seconds turned = 0;         // time of its last action
+    std::vector<Socket> steps;  // connections for steps: to rank 0; in rank 0: one to each other rank
+    std::vector<int64_t> done;  // only in rank 0: the number of steps that each rank has done
+    Seconds next = 0;           // time of the rank's next action
+    Seconds turned = 0;         // time of the rank's last action
     std::optional<Seconds> lost_at;
-    Seconds ends_at = kForEver;  // a while after its end was decided
+    Seconds ends_at = kForEver;  // time at which the process ends, a while after it decided to
     bool ended = false;
     bool dead = false;
   };
@@ -137,7 +137,7 @@ class SimulatedRun {
     }
     if (now >= one.ends_at) {
       one.ended = true;
-      if (random_() % 2 == 0) {  // else a launcher has killed it
+      if (random_() % 2 == 0) {  // otherwise a launcher has killed the rank before its watch ended
         one.rules->end();
       }
       net_.kill(r);  // the system closes the connections of an ended process
@@ -159,7 +159,7 @@ class SimulatedRun {
     }
   }
 
-  // Does the steps of rank `r`. A rank that hangs does no more steps, but its watch goes on.
+  // Does the steps of rank `r`. A rank that hangs does no more steps, but its watch continues.
   void train(int r) {
     Rank& one = rank(r);
     if (clock_.now() >= one.fate.hangs) {
@@ -204,7 +204,7 @@ class SimulatedRun {
   SimulatedNet net_;
   std::vector<Rank> ranks_;
   std::vector<Seconds> commits_;  // time of each step's commit
-  Seconds asked_ = 0;             // when rank 0 asked for the step under way
+  Seconds asked_ = 0;             // time at which rank 0 asked for the current step
 };
 
 }  // namespace xrun::testing

@@ -1,4 +1,4 @@
-// Runs of two processes, one of which is limited to a quarter of a core. It must be named soon, with its factor.
+// Runs of two processes, one of which is limited to a quarter of a core. A warning must soon name it with its factor.
 // Without a limit no rank is named.
 #include <algorithm>
 #include <cmath>

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 constexpr const char* kStrace = "/usr/bin/strace";
 
 // Returns the errors that a call may return to a correct program; empty if it cannot fail then. A futex has no errors
-// here: a wake that is not done is not a real error of the system, and the threads that wait would wait for ever.
+// here: a wake-up that is not done is not a real error of the system, and the threads that wait would wait for ever.
 const std::vector<std::string>& errors_of(const std::string& call) {
   static const std::vector<std::string> none;
   static const std::vector<std::string> other{"EIO", "ENOMEM"};

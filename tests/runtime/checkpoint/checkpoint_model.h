@@ -73,7 +73,7 @@ class CheckpointModel {
   void fill(uint64_t seed) {
     for (const StateTensor& tensor : state_->tensors()) {
       if (tensor.role == StateTensor::Role::kScale) {
-        continue;  // filled together with its rows
+        continue;  // the scales of rows are filled together with the rows
       }
       const RandomStream stream(seed, stable_hash(tensor.name));
       std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.row_elements()));

@@ -38,7 +38,7 @@ class ForeignFiles : public testing::CheckpointDirectory {
   Model model_{1};
 };
 
-TEST_F(ForeignFiles, ALatestThatNamesNoWholeStepIsRefused) {
+TEST_F(ForeignFiles, ALatestThatNamesAnIncompleteStepIsRefused) {
   save(1);
   save(2);
   fs::remove(root_ + "/step-000002/manifest.json");
@@ -53,7 +53,7 @@ TEST_F(ForeignFiles, ALatestThatNamesNoWholeStepIsRefused) {
   EXPECT_FALSE(store()->resume(model_.state())->has_value());
 }
 
-TEST_F(ForeignFiles, ALatestOfAnotherKindIsRefusedAndKept) {
+TEST_F(ForeignFiles, AnInvalidLatestFileIsRefusedAndKept) {
   save(1);
   for (const std::string text : {"", "the latest news\n", "../step-000001\n", "step-000001\nstep-000002\n"}) {
     write(root_ + "/latest", text);
@@ -68,7 +68,7 @@ TEST_F(ForeignFiles, ALatestOfAnotherKindIsRefusedAndKept) {
   EXPECT_THAT(refusal().message, HasSubstr("latest is not a regular file"));
 }
 
-// Makes names that are nearly those of a save, and directories with a file that no save writes.
+// Makes files whose names resemble those of a save, and directories with a file that no save writes.
 TEST_F(ForeignFiles, ASaveRemovesNothingThatIsNotItsOwn) {
   const std::string owner = to_text(this_process());
   const std::string tail = ".tmp-" + owner + "-0123456789abcdef";
@@ -143,7 +143,7 @@ TEST_F(ForeignFiles, StepsOfAnotherRunAreNotPruned) {
   EXPECT_FALSE(fs::exists(root_ + "/step-000002"));
 }
 
-TEST_F(ForeignFiles, ALockOfAnotherKindIsNotWrittenOver) {
+TEST_F(ForeignFiles, AnInvalidLockFileIsNotOverwritten) {
   fs::create_directories(root_);
   for (const std::string text : {"my notes", "node7 and more", "node7 0123\nmore\n"}) {
     write(root_ + "/lock", text);
@@ -198,7 +198,7 @@ TEST_F(ForeignFiles, OnlyOrdinaryFilesOfTheRightSizeAreRead) {
     refused_as("is not a regular file");
     if (file != "manifest.json") {
       std::ofstream(step + file) << good;
-      fs::resize_file(step + file, uintmax_t{1} << 40);  // a hole
+      fs::resize_file(step + file, uintmax_t{1} << 40);  // the added bytes need no disk space
       refused_as("has 1099511627776 bytes, not " + std::to_string(good.size()));
     }
     write(step + file, good);
@@ -206,7 +206,7 @@ TEST_F(ForeignFiles, OnlyOrdinaryFilesOfTheRightSizeAreRead) {
   EXPECT_TRUE(store()->resume(model_.state()).ok());
 }
 
-TEST_F(ForeignFiles, StepsAreHeldAgainstTheNameAndTheSamples) {
+TEST_F(ForeignFiles, AManifestMustMatchItsDirectoryAndHaveEnoughSamples) {
   const auto kept = store();
   ASSERT_TRUE(kept->save(model_.state(), 1, 64).ok());
   const Manifest good = open_checkpoint(root_)->manifest;
@@ -224,7 +224,7 @@ TEST_F(ForeignFiles, StepsAreHeldAgainstTheNameAndTheSamples) {
   EXPECT_TRUE(open_checkpoint(root_).ok());
 }
 
-TEST_F(ForeignFiles, SamplesAreThoseOfTheBatches) {
+TEST_F(ForeignFiles, SamplesOfACheckpointMustEqualStepsTimesBatch) {
   ASSERT_TRUE(store()->save(model_.state(), 10, 640).ok());
   CheckpointOptions with = options();
   with.batch = 64;

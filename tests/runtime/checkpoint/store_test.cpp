@@ -31,7 +31,7 @@ using testing::prepare_for;
 using testing::RunsTest;
 using testing::SyntheticRows;
 
-// A disk on which each write and sync takes some time, so that steps overtake it. It is full after a given number of
+// A disk whose writes and syncs take some time, so that steps run during a save. It is full after a given number of
 // writes.
 class SlowIo final : public Io {
  public:
@@ -125,10 +125,10 @@ class BackgroundSaves : public RunsTest {
 
   std::string root_;
   SlowIo io_;
-  Bytes staging_ = 60'000;  // enough for some of the files
+  Bytes staging_ = 60'000;  // memory for copies: enough for some of the files
 };
 
-TEST_F(BackgroundSaves, HaveTheBytesOfSavesBetweenSteps) {
+TEST_F(BackgroundSaves, WriteTheSameBytesAsSavesBetweenSteps) {
   io_.write_time = std::chrono::microseconds(100);
   for (const PlanChoice& choice :
        {PlanChoice{}, PlanChoice{.devices = 2, .threads = 3, .shards = 2},
@@ -146,7 +146,7 @@ TEST_F(BackgroundSaves, HaveTheBytesOfSavesBetweenSteps) {
   }
 }
 
-TEST_F(BackgroundSaves, HaveTheRowsOfEveryFormat) {
+TEST_F(BackgroundSaves, SaveClassRowsInEveryFormat) {
   io_.write_time = std::chrono::microseconds(100);
   choice_ = {.devices = 2, .threads = 2, .shards = 2};
   for (const RowFormat weights : {RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8}) {
@@ -159,7 +159,7 @@ TEST_F(BackgroundSaves, HaveTheRowsOfEveryFormat) {
 }
 
 // The memory for copies suffices for no rows, for those of some files, or for all rows.
-TEST_F(BackgroundSaves, HaveTheRowsOfActiveClasses) {
+TEST_F(BackgroundSaves, SaveTheRowsOfActiveClasses) {
   io_.write_time = std::chrono::microseconds(100);
   options_.cosine = true;
   options_.arguments = {{"momentum", 0.9}};
@@ -182,7 +182,7 @@ TEST_F(BackgroundSaves, HaveTheRowsOfActiveClasses) {
   }
 }
 
-TEST_F(BackgroundSaves, HaveTheRowsOfActiveClassesInEveryPlanAndFormat) {
+TEST_F(BackgroundSaves, SaveTheRowsOfActiveClassesInEveryPlanAndFormat) {
   io_.write_time = std::chrono::microseconds(300);
   staging_ = 12 * SaveMemory::kPage;
   options_.active = {.kind = ActiveSpec::kSample, .amount = 0.1};
@@ -198,7 +198,7 @@ TEST_F(BackgroundSaves, HaveTheRowsOfActiveClassesInEveryPlanAndFormat) {
 }
 
 // The state of the head does not fit into the memory for copies, but the few rows that steps change do.
-TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
+TEST_F(BackgroundSaves, DoNotDelayStepsThatChangeFewRows) {
   struct Watch final : EventSink {
     std::vector<CheckpointEvent> saves;
     std::map<int64_t, int64_t> done;  // for the step of each save, the last completed step when the save ended
@@ -271,7 +271,7 @@ TEST_F(BackgroundSaves, AreReportedWhenTheyAreDurable) {
   EXPECT_FALSE(watch.late.empty()) << "no step ran beside a save";
 }
 
-TEST_F(BackgroundSaves, EndTheRunOnAFullDiskAndLeaveTheOlderOne) {
+TEST_F(BackgroundSaves, EndTheRunOnAFullDiskAndKeepTheOlderCheckpoint) {
   for (const int64_t writes : {0, 1, 5, 12, 17, 18, 19}) {
     prepare(true, {1000, TrainSpan::kSteps});
     fs::remove_all(root_);
@@ -334,7 +334,7 @@ TEST_F(BackgroundSaves, AStopWaitsForTheRunningSave) {
 }
 
 // Values that are not finite end the run at a step after the save began.
-TEST_F(BackgroundSaves, LeaveTheOlderOneIfNumbersAreNotFinite) {
+TEST_F(BackgroundSaves, KeepTheOlderCheckpointIfValuesAreNotFinite) {
   prepare(true, {2, TrainSpan::kSteps});
   auto store = make_checkpoint_store(store_options());
   ASSERT_TRUE(store.ok());

@@ -1,5 +1,5 @@
 // Runs on several hosts, which are network namespaces with links of their own. They must have the weights of one
-// process, also when a link is away for a while.
+// process, also when a link is down for a while.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -71,7 +71,7 @@ class Hosts : public ::testing::Test {
     return run_xrun({command.begin() + 1, command.end()}, {.binary = command[0], .directory = directory.path()});
   }
 
-  // Takes the link of a host away for some time after the run has saved.
+  // Takes down the link of a host for some time after the run has saved.
   template <typename Run>
   CommandResult with_link_away(int host, double seconds, const std::string& saved, const Run& run) const {
     std::atomic<bool> ended{false};
@@ -93,7 +93,7 @@ class Hosts : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-// Hosts whose links are away, cut off or slow; these tests wait for most of their time.
+// Hosts whose links are down, cut off or slow; these tests wait for most of their time.
 class SlowHosts : public Hosts {};
 
 TEST_F(Hosts, HaveTheWeightsOfOneProcess) {
@@ -162,7 +162,7 @@ TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
 
 // Each host has two devices, so data for both crosses the network once. The plan is made for the hosts of the ranks,
 // and its predicted bytes equal those that the run counts.
-TEST_F(SlowHosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
+TEST_F(SlowHosts, APlanPredictsTheBytesThatCrossTheNetwork) {
   const std::vector<Words> choices{
       {"--set", "schedule.stages=2", "--set", "schedule.replicas=4"},
       {"--set", "schedule.stages=4", "--set", "schedule.micro_batches=4", "--set", "schedule.shard.id.over=5"},
@@ -212,7 +212,7 @@ const Words kLong{"--set", "train.epochs=25", "--set", "train.checkpoint.every=5
 
 // The times of a step are those of rank 0's devices. Time in which data crosses a slow link counts as communication and
 // not as idle time.
-TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
+TEST_F(Hosts, TransferOverASlowLinkCountsAsCommunicationTime) {
   for (int host = 0; host < kCount; ++host) {
     const auto limited = NetworkHosts::act({"rate", hosts->host(host), "40mbit"});
     ASSERT_EQ(limited.exit, 0) << limited.err;
@@ -248,7 +248,7 @@ TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
 
 // At the path of second copies, each host has a directory of its own. When the shared directory is lost, the run
 // resumes from these copies.
-TEST_F(Hosts, GoOnFromSecondCopiesThatEachHasForItself) {
+TEST_F(Hosts, ResumeFromSecondCopiesOnTheirOwnDisks) {
   const std::string at = directory.path() + "/copies";
   fs::create_directories(at);
   for (int host = 0; host < kCount; ++host) {
@@ -281,13 +281,13 @@ TEST_F(Hosts, GoOnFromSecondCopiesThatEachHasForItself) {
   EXPECT_EQ(weights(rest.out), weights(whole.out));
 }
 
-TEST_F(SlowHosts, ALinkThatIsAwayForAMomentIsWaitedFor) {
+TEST_F(SlowHosts, ALinkThatIsDownForHalfASecondIsWaitedFor) {
   const auto result = with_link_away(2, 0.5, "away/ckpt/quick/latest", [&] { return all(train("away", kLong)); });
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("XG0840")));
 }
 
-TEST_F(SlowHosts, AHostThatIsCutOffIsNamedAndTheRunGoesOnOnceItIsBack) {
+TEST_F(SlowHosts, AHostThatIsCutOffIsNamedAndTheRunResumesOnceItIsBack) {
   const auto whole = one(train("whole", kLong));
   ASSERT_EQ(whole.exit, 0) << whole.err;
   const Words command = Words{"train", "--restarts", "20", "--"} + hosts->mpirun() + Words{kXrun} + train("cut", kLong);

@@ -22,7 +22,7 @@ Result<Launch> launch_of(const std::map<std::string, std::string>& variables) {
   });
 }
 
-TEST(Launcher, IsFoundByItsVariables) {
+TEST(Launcher, IsDetectedByItsEnvironmentVariables) {
   struct Case {
     std::map<std::string, std::string> variables;
     int count;
@@ -108,7 +108,7 @@ RankFacts facts_of(const std::string& host, int cores, const std::string& cpus, 
           .build = {{"xrun", "1.0"}, {"instruction set", isa}, {"dnnl", "2.7"}}};
 }
 
-TEST(JobFacts, HostsHaveTheirProcessorsAndTheirMemoryOnce) {
+TEST(JobFacts, ProcessorsAndMemoryOfAHostAreCountedOnce) {
   const std::vector<RankFacts> shared = {facts_of("a", 4, "0,1,2,3", 100), facts_of("a", 4, "0,1,2,3", 90),
                                          facts_of("b", 2, "0,1", 50)};
   EXPECT_EQ(cores_of(shared), 6);
@@ -123,7 +123,7 @@ TEST(JobFacts, HostsHaveTheirProcessorsAndTheirMemoryOnce) {
     return facts_of(host, cores, cpus, 100, "avx2", "one machine");
   };
   EXPECT_EQ(cores_of({inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "0"), inside("d", 1, "1")}), 2);
-  // Each of them claims all memory of the machine.
+  // Each of the four reports all memory of the machine that they share.
   std::vector<RankFacts> sharing{inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "2"), inside("d", 1, "3")};
   for (RankFacts& one : sharing) {
     one.machine_memory = 100;
@@ -146,7 +146,7 @@ TEST(JobFacts, RanksOfAnotherBuildAreRefusedWithTheDifferences) {
               ElementsAre("instruction set: avx2 on rank 0, amx on rank 2", "dnnl: 2.7 on rank 0, none on rank 2"));
 }
 
-TEST(JobFacts, DifferencesAreOfAllRanksAndNotEndless) {
+TEST(JobFacts, DifferencesCoverAllRanksAndAreLimited) {
   size_t first = 0;
   EXPECT_THAT(differences({{{"a", "1"}}, {{"a", "1"}}}, first), IsEmpty());
   EXPECT_THAT(differences({{{"a", "1"}}, {{"a", "1"}}, {{"a", "2"}, {"b", "3"}}}, first),
@@ -160,7 +160,7 @@ TEST(JobFacts, DifferencesAreOfAllRanksAndNotEndless) {
   EXPECT_EQ(first, 1U);
 }
 
-TEST(JobFacts, PlansHaveTheirLimits) {
+TEST(JobFacts, PlansLimitTheNumberOfRanks) {
   planner::Plan plan;
   plan.training.devices = 3;
   plan.training.heads.resize(1);

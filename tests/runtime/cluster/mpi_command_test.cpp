@@ -138,7 +138,7 @@ TEST_F(MpiCommand, RanksHaveTheWeightsOfOneProcessAndOneLog) {
 }
 
 // The model has a loss of two heads, a state, and a metric over all samples.
-TEST_F(MpiCommand, RanksShareWhatIsMeasuredAndKept) {
+TEST_F(MpiCommand, RanksHaveTheMetricsAndStatesOfOneProcess) {
   std::string text = model();
   const auto replace = [&](const std::string& from, const std::string& to) {
     ASSERT_NE(text.find(from), std::string::npos) << from;
@@ -166,7 +166,7 @@ TEST_F(MpiCommand, RanksShareWhatIsMeasuredAndKept) {
   }
 }
 
-TEST_F(MpiCommand, RanksReadTheirOwnRowsAndKnowTheBrokenSamplesOfAll) {
+TEST_F(MpiCommand, RanksReadTheirOwnRowsAndReportTheBrokenSamplesOfAll) {
   directory.write("m.xgraph", runtime::testing::folder_model(2));
   for (const char* source : {"train", "test"}) {
     for (int i = 0; i < 24; ++i) {
@@ -205,7 +205,7 @@ TEST_F(MpiCommand, RanksReadTheirOwnRowsAndKnowTheBrokenSamplesOfAll) {
   }
 }
 
-TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
+TEST_F(MpiCommand, CheckpointsResumeOnAnyNumberOfRanks) {
   const Words plan{"--set", "schedule.stages=2", "--set", "schedule.shard.id.over=3"};
   const auto whole = one(train("whole", plan));
   ASSERT_EQ(whole.exit, 0) << whole.err;
@@ -228,7 +228,7 @@ TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
   EXPECT_EQ(measured.exit, 0) << measured.err;
 }
 
-// Rank 0 looks at its clock for all.
+// A run that was stopped on some number of ranks resumes on any other number.
 TEST_F(MpiCommand, EveryPairOfRankCountsGoesOn) {
   if (std::getenv("XRUN_ALL_PLANS") == nullptr) {
     GTEST_SKIP() << "64 pairs of rank counts: set XRUN_ALL_PLANS=1 (make test-plans)";
@@ -278,7 +278,7 @@ TEST_F(MpiCommand, EveryPairOfRankCountsGoesOn) {
   }
 }
 
-TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
+TEST_F(MpiCommand, RanksSaveInTheSameStepsWithAutomaticIntervals) {
   const Words often{"--set", "train.checkpoint.every=auto(mtbf=1s)", "--set", "train.epochs=40"};
   const auto plain = one(train("plain", {"--set", "train.epochs=40"}));
   ASSERT_EQ(plain.exit, 0) << plain.err;
@@ -295,7 +295,7 @@ TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
 
 // Both ranks build and use a graph of nearest classes. Saves in the background have the tensors of saves between two
 // steps, and are reported when they are durable on all ranks.
-TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
+TEST_F(MpiCommand, BackgroundSavesOfRanksEqualSavesBetweenSteps) {
   const Words often{"--set", "train.checkpoint.every=7 steps", "--set", "train.checkpoint.keep=100"};
   for (const Words& active : {Words{}, Words{"--set",
                                              "train.active_classes=knn(neighbours=8, active=20%, "
@@ -323,7 +323,7 @@ TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
 }
 
 // Ranks resume from the second copies of a run, also with another number of ranks.
-TEST_F(MpiCommand, RanksGoOnFromSecondCopies) {
+TEST_F(MpiCommand, RanksResumeFromSecondCopies) {
   const Words copies{"--set", "train.checkpoint.copy=\"" + directory.path() + "/copies\"", "--set",
                      "schedule.shard.id.over=4"};
   const auto whole = one(train("whole", {"--set", "schedule.shard.id.over=4"}));
@@ -433,7 +433,7 @@ TEST_F(MpiCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
 
 // Rank 0, which prints the message about the lost rank, is computing for some tenths of a second when rank 1 dies. Rank
 // 2 waits for messages and notices it at once. If rank 2 ended at once, `mpirun` would kill rank 0 before it prints.
-TEST_F(MpiCommand, ALossIsReportedThoughTheReportingRankIsLate) {
+TEST_F(MpiCommand, ALostRankIsReportedEvenIfTheReportingRankIsBusy) {
   directory.write("wide.xgraph", R"(xgraph 1
 model wide {
   input x: f32[N, 1024]
@@ -489,7 +489,7 @@ TEST_F(StoppedRanks, AFrozenRankEndsTheOthers) {
 
 // Rank 0 is frozen when the run is over and MPI waits for all ranks to end. The freeze may come too late, and then no
 // rank has waited for it. So rank 0 wakes again, and the test makes another attempt.
-TEST_F(StoppedRanks, ARankThatIsFrozenAtTheEndKeepsNobody) {
+TEST_F(StoppedRanks, ARankThatIsFrozenAtTheEndDoesNotBlockTheOthers) {
   const std::string command = fmt::format("{} train tiny.xgraph --devices 2 --progress plain --resume never", kXrun);
   const std::string freeze =
       "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then (until grep -qs '\"t\":\"end\"' ckpt/quick/log.jsonl; do :; done; "
@@ -632,7 +632,7 @@ TEST_F(MpiCommand, WrongCommandLinesAreReportedOnce) {
   EXPECT_EQ(count(missing.err, "none.xgraph"), 1) << missing.err;
 }
 
-// The benchmark compares what it has moved and added.
+// The benchmark itself checks the results of its collectives.
 TEST_F(MpiCommand, CollectivesAreMeasuredBetweenRanks) {
   for (const bool messages : {false, true}) {
     Words words{"bench", "comm", "--mib", "3", "--rounds", "3", "--format", "json"};

@@ -90,7 +90,7 @@ TEST_F(MpichCommand, RanksHaveTheWeightsOfOneProcessAndOfOpenMpi) {
   }
 }
 
-TEST_F(MpichCommand, ARunGoesOnByAnotherMpi) {
+TEST_F(MpichCommand, ARunResumesWithAnotherMpi) {
   if (const std::string missing = open_mpi().missing(); !missing.empty()) {
     GTEST_SKIP() << missing << ": one MPI cannot go on after the other";
   }

@@ -54,13 +54,13 @@ TEST(SleepingLauncher, IsWokenByARank) {
   EXPECT_EQ(exit_of_launcher("orted", launch), 1);
 }
 
-TEST(SleepingLauncher, IsSentNothingOnceItHasAskedTheRankToStop) {
+TEST(SleepingLauncher, GetsNoSignalAfterItAskedTheRankToStop) {
   asked_to_stop = true;
   EXPECT_EQ(exit_of_launcher("mpirun", {.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}}), 0);
   asked_to_stop = false;
 }
 
-TEST(SleepingLauncher, OtherParentsAreSentNothing) {
+TEST(SleepingLauncher, OtherParentsGetNoSignal) {
   EXPECT_EQ(exit_of_launcher("sh", {.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}}), 0);
   EXPECT_EQ(exit_of_launcher("mpirun", {.count = 2, .rank = 0, .mpis = {Mpi::kMpich}}), 0);
   EXPECT_EQ(exit_of_launcher("mpirun", Launch()), 0);

@@ -90,7 +90,7 @@ TEST_F(SlurmCommand, RanksHaveTheWeightsOfOneProcessAndOfMpirun) {
       EXPECT_EQ(weights_of(result.err), weights_of(whole.err)) << mpi;
     }
   }
-  // In a batch job, srun and mpirun know the number of tasks.
+  // In a batch job, srun and mpirun get the number of tasks from Slurm.
   directory.write("job.sh", fmt::format("#!/bin/sh\nsrun --mpi=pmix {}; mpirun --bind-to none {}; touch done\n",
                                         line_of(train("batch")), line_of(train("mpirun"))));
   const auto job = slurm->run("sbatch", {"-n", "4", "-o", "job.out", "job.sh"},

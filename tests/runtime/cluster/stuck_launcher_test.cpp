@@ -1,4 +1,4 @@
-// A launcher that outlives its ranks is found and killed, and no other process is.
+// A launcher that outlives its ranks is found and killed. No other process is killed.
 #include "runtime/cluster/stuck_launcher.h"
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ TEST(StuckLauncher, IsALauncherWhoseRanksHaveAllEnded) {
   EXPECT_EQ(stuck.find({command, launcher}, 205), 11);
 }
 
-TEST(StuckLauncher, IsNotTheCommandThatGoesOnWithoutALauncher) {
+TEST(StuckLauncher, IsNotACommandThatContinuesWithoutALauncher) {
   const ProcessEntry command{10, 1, "sh"};
   const ProcessEntry rank{13, 10, "xrun", true};
   StuckLauncher alone(10, 5);
@@ -44,7 +44,7 @@ TEST(StuckLauncher, IsNotTheCommandThatGoesOnWithoutALauncher) {
   EXPECT_EQ(ended.find({command, {11, 10, "python3"}}, 100), 0) << "another process with the number of the launcher";
 }
 
-TEST(StuckLauncher, IsNotOneWhoseScriptGoesOnAfterItsRank) {
+TEST(StuckLauncher, IsNotFoundWhileItsScriptStillRuns) {
   const ProcessEntry launcher{11, 10, "mpirun"};
   const ProcessEntry script{12, 11, "sh"};
   StuckLauncher stuck(10, 5);
@@ -54,7 +54,7 @@ TEST(StuckLauncher, IsNotOneWhoseScriptGoesOnAfterItsRank) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 105), 11);
 }
 
-TEST(StuckLauncher, DoesNotWaitForTheDaemonOfAHostOutOfReach) {
+TEST(StuckLauncher, IsFoundDespiteTheDaemonOfAnUnreachableHost) {
   const ProcessEntry launcher{11, 10, "mpirun"};
   const ProcessEntry agent{12, 11, "ssh"};
   const ProcessEntry daemon{13, 12, "orted"};
@@ -63,7 +63,7 @@ TEST(StuckLauncher, DoesNotWaitForTheDaemonOfAHostOutOfReach) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, agent, daemon}, 5), 11);
 }
 
-TEST(StuckLauncher, IsOneOfMpichWithoutItsProxies) {
+TEST(StuckLauncher, IsFoundDespiteTheProxiesOfMpich) {
   const ProcessEntry launcher{11, 10, "mpiexec.hydra"};
   const ProcessEntry proxy{12, 11, "hydra_pmi_proxy"};
   StuckLauncher stuck(10, 5);
@@ -73,7 +73,7 @@ TEST(StuckLauncher, IsOneOfMpichWithoutItsProxies) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, proxy}, 5), 11) << "its proxy waits for those of other hosts";
 }
 
-TEST(StuckLauncher, IsOneWhoseRanksEndedBetweenTwoLooks) {
+TEST(StuckLauncher, IsFoundIfItsRanksEndedBetweenTwoLooks) {
   const Processes waiting{{10, 1, "sh"}, {20, 1, "mpirun"}, {11, 10, "mpirun"}};
   StuckLauncher stuck(10, 5);
   EXPECT_EQ(stuck.find(waiting, 0), 0);
@@ -93,7 +93,7 @@ TEST(StuckLauncher, IsNotFoundWhileARankCannotBeSeen) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, {11, 10, "mpirun"}, {12, 11, "sh"}}, 107, true), 0) << "a script goes on";
 }
 
-TEST(StuckLauncher, IsNotOneWhoseRanksAreSeenLater) {
+TEST(StuckLauncher, IsNotFoundIfItsRanksAppearLater) {
   const ProcessEntry launcher{11, 10, "mpirun"};
   StuckLauncher stuck(10, 5);
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 0, true), 0);
@@ -102,7 +102,7 @@ TEST(StuckLauncher, IsNotOneWhoseRanksAreSeenLater) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 104, true), 0);
 }
 
-TEST(StuckLauncher, IsNotOneOfAnotherRun) {
+TEST(StuckLauncher, IsNotALauncherOfAnotherRun) {
   const ProcessEntry other{20, 1, "mpirun"};
   const ProcessEntry rank{21, 20, "xrun", true};
   StuckLauncher stuck(10, 5);
@@ -173,7 +173,7 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
   EXPECT_THAT(result.err, ::testing::HasSubstr("was ended by signal 9"));
 }
 
-TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
+TEST(StuckLauncher, IsKilledEvenIfItsRanksWereNeverSeen) {
   const testing::TemporaryDirectory directory;
   const std::string script =
       directory.write("mpirun",
@@ -190,7 +190,7 @@ TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
   EXPECT_THAT(result.err, ::testing::HasSubstr("was ended by signal 9"));
 }
 
-TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
+TEST(StuckLauncher, ALauncherThatHasLostAHostIsStartedAgain) {
   const testing::TemporaryDirectory directory;
   // The first start loses its ranks, the second one cannot start them, and the third one succeeds.
   const std::string script =

@@ -34,7 +34,7 @@ void on_ranks(int ranks, const Body& body) {
   }
 }
 
-// The sizes of the parts, each with the rank that has it. Byte i of the whole array is a function of i and the round.
+// Parts of an array as (rank that has the part, bytes). Byte i of the whole array is a function of i and the round.
 using Sizes = std::vector<std::pair<int, size_t>>;
 std::byte byte_at(size_t i, int round) {
   return static_cast<std::byte>((i * 31 + i / 251 + static_cast<size_t>(round)) % 253);
@@ -76,7 +76,7 @@ TEST(AllGather, BringsAllPartsToAllRanks) {
 }
 
 // Two gathers run at once, and the ranks start them in different orders.
-TEST(AllGather, ChannelsAreApart) {
+TEST(AllGather, GathersOnDifferentChannelsDoNotMix) {
   on_ranks(2, [&](Communicator& communicator, int rank) {
     std::vector<std::byte> first(2, std::byte{1});
     std::vector<std::byte> second(2, std::byte{2});
@@ -116,7 +116,7 @@ TEST(AllGather, EndsWhenARankIsGone) {
     gather.begin({{rank, bytes}});
     EXPECT_FALSE(gather.wait().ok()) << "an error is the end of it";
     ++ended;
-    while (ended < 2) {  // otherwise the other one might notice that this rank is gone
+    while (ended < 2) {  // otherwise the other rank might notice the end of this rank instead of rank 1
       std::this_thread::yield();
     }
   });

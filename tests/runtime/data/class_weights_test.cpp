@@ -125,7 +125,7 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
 }
 
 // Compares the losses of rows, and the weights after a step, of one linear layer with softmax_ce, in f64.
-TEST(WeightedLoss, MatchesTheOracleWithItsGradient) {
+TEST(WeightedLoss, LossAndGradientMatchAReferenceInF64) {
   const testing::ModelOptions options{
       .layers = 0, .input = 6, .width = 5, .classes = 4, .batch = 24, .arguments = {}, .weighted = true};
   for (const bool reduce_sum : {false, true}) {
@@ -337,14 +337,14 @@ TEST_F(LongTail, EveryPlanGivesTheSameBits) {
   }
 }
 
-TEST_F(LongTail, AStoppedRunGoesOnToTheSameWeights) {
+TEST_F(LongTail, AStoppedRunResumesAndEndsWithTheSameWeights) {
   for (const std::string file : {"m.xgraph", "head.xgraph"}) {
     for (size_t i = 1; i < std::size(kSets); ++i) {
       SCOPED_TRACE(file + " " + kSets[i].back());
       const std::string place = file + std::to_string(i);
       const std::vector<std::string>& flags = kSets[i];
       const std::string whole = digest(train(file, place + "whole", flags));
-      train(file, place + "parts", with(flags, {"--steps", "7"}));  // 168 of 90 samples: within the second epoch
+      train(file, place + "parts", with(flags, {"--steps", "7"}));  // 168 samples, where an epoch has 90
       EXPECT_EQ(digest(train(file, place + "parts", flags)), whole);
     }
   }
@@ -375,8 +375,8 @@ TEST_F(LongTail, EvaluationNeedsNoTableOfWeights) {
   }
 }
 
-TEST_F(LongTail, ALossThatIsReportedIsTheWeightedMean) {
-  // With a learning rate of 0 the weights stay, so an epoch has the losses of all samples, each once.
+TEST_F(LongTail, TheReportedLossIsTheWeightedMean) {
+  // With a learning rate of 0 the weights do not change, so an epoch has the losses of all samples, each once.
   const auto loss = [&](const std::string& place, const std::vector<std::string>& flags) {
     double sum = 0;
     int steps = 0;

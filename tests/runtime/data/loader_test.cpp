@@ -75,7 +75,7 @@ std::vector<std::byte> bytes_of(const Graph& graph, int64_t first, int64_t steps
   return out;
 }
 
-TEST(Loader, EachSampleComesOnceAnEpoch) {
+TEST(Loader, EachSampleComesOncePerEpoch) {
   for (const SampleOrder order : {SampleOrder::kShuffled, SampleOrder::kSequential}) {
     for (int64_t epoch = 0; epoch < 4; ++epoch) {
       std::set<int64_t> seen;
@@ -121,7 +121,7 @@ TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
 
 // Two steps of 48 rows are followed by steps of 32 rows from the same position. Three of these steps have the rows of
 // two larger ones.
-TEST(Loader, StepsOfAnotherSizeGoOnInTheSequence) {
+TEST(Loader, StepsOfAnotherSizeContinueTheSequence) {
   const Graph graph = two_inputs();
   const LoaderOptions options{.batch = 48, .seed = 9};
   auto loader = make_loader(rows_of(data_of(synthetic()), graph), options).value();
@@ -147,7 +147,7 @@ TEST(Loader, StepsOfAnotherSizeGoOnInTheSequence) {
   }
 }
 
-TEST(Loader, ThreadsRingAndStartLeaveTheBytesAlone) {
+TEST(Loader, TheBytesDoNotDependOnThreadsRingSizeOrFirstStep) {
   const Graph graph = two_inputs();
   std::vector<std::byte> reference;
   {
@@ -247,7 +247,7 @@ TEST(Loader, BrokenSamplesAreReplacedCountedAndNamedOnce) {
   }
 }
 
-TEST(Loader, WorkersThatMeetBrokenSamplesTogetherSayTheSameNumber) {
+TEST(Loader, ConcurrentWorkersReportTheSameNumberOfBrokenSamples) {
   const Graph graph = inputs({{"label", label_type(100)}});
   std::set<int64_t> broken;
   for (int64_t sample = 0; sample < 100; ++sample) {
@@ -497,7 +497,7 @@ TEST(Rows, ComeInOrderWithoutRandomStages) {
   EXPECT_EQ(one.floats(0)[1], pixels[30]) << "channels last: second value is channel 1 of the first pixel";
 }
 
-TEST(Rows, BrokenSampleIsARowOfZerosThatIsNamed) {
+TEST(Rows, ABrokenSampleBecomesAReportedRowOfZeros) {
   const Graph graph = inputs({{"label", label_type(100)}});
   auto rows = make_row_source(faulty({4}, graph), {.max_bad = 0.01}).value();
   Batch batch(graph, 8);
@@ -518,7 +518,7 @@ TEST(Rows, BrokenSampleIsARowOfZerosThatIsNamed) {
             "1 of 6 samples are broken, more than `max_bad` allows; the last: sample 4 of source `train`: torn");
 }
 
-TEST(Rows, InputThatNothingFillsIsNamed) {
+TEST(Rows, AnInputWithoutABindingIsRejected) {
   const auto missing = SampleRows::open(data_of(synthetic()), "train", inputs({{"weight", label_type(3)}}));
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code, "XG0414");

@@ -20,7 +20,7 @@ class ControlGroups : public ::testing::Test {
   testing::TemporaryDirectory system;
 };
 
-TEST_F(ControlGroups, CachesOfFilesAreFreeMemoryOfAGroup) {
+TEST_F(ControlGroups, FileCachesCountAsFreeMemoryOfAGroup) {
   EXPECT_FALSE(memory());
   write("/proc/self/cgroup", "0::/\n");
   write("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
@@ -34,7 +34,7 @@ TEST_F(ControlGroups, CachesOfFilesAreFreeMemoryOfAGroup) {
   EXPECT_EQ(memory()->free, 7100);
 }
 
-TEST_F(ControlGroups, TheTightestOfAllParentsCounts) {
+TEST_F(ControlGroups, TheSmallestLimitOfAllParentGroupsApplies) {
   write("/proc/self/cgroup", "0::/user.slice/job.scope/task\n");
   write("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   const std::string group = "/sys/fs/cgroup/user.slice";
@@ -52,7 +52,7 @@ TEST_F(ControlGroups, TheTightestOfAllParentsCounts) {
   EXPECT_EQ(memory()->limit, 3000);
 }
 
-TEST_F(ControlGroups, AContainerSeesAPartOfTheHierarchy) {
+TEST_F(ControlGroups, LimitsAreFoundInAContainer) {
   write("/proc/self/cgroup", "0::/docker/abc/worker\n");
   write("/proc/self/mountinfo", "30 23 0:26 /docker/abc /sys/fs/my\\040groups ro - cgroup2 cgroup rw\n");
   write("/sys/fs/my groups/worker/memory.max", "700\n");
@@ -64,7 +64,7 @@ TEST_F(ControlGroups, AContainerSeesAPartOfTheHierarchy) {
   EXPECT_EQ(memory()->limit, 600) << "a group that the mount does not show is below its top";
 }
 
-TEST_F(ControlGroups, VersionOneHasLimitsOfItsOwn) {
+TEST_F(ControlGroups, LimitsOfVersionOneAreRead) {
   write("/proc/self/cgroup", "5:cpu,cpuacct:/fast\n4:memory,hugetlb:/batch/job\n0::/\n");
   write("/proc/self/mountinfo",
         "33 31 0:30 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"

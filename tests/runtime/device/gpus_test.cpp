@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 const std::string kNothingRuns = "; nothing runs on a GPU yet: devices are CPU cores";
 
-TEST(Gpus, EqualOnesShareALine) {
+TEST(Gpus, EqualGpusShareALine) {
   const Gpu large{.name = "NVIDIA H100 80GB HBM3", .memory = 80 * kGiB, .capability = "9.0"};
   const Gpu small{.name = "NVIDIA L4", .memory = 22 * kGiB, .capability = "8.9"};
   const Gpus gpus{.found = {large, large, small}, .driver = "13.0", .runtime = "12.9", .error = ""};
@@ -20,19 +20,19 @@ TEST(Gpus, EqualOnesShareALine) {
                                           "driver for CUDA 13.0, runtime of CUDA 12.9" + kNothingRuns));
 }
 
-TEST(Gpus, TheErrorOfCudaSaysWhyThereAreNoGpus) {
+TEST(Gpus, TheErrorOfCudaIsReportedIfThereAreNoGpus) {
   EXPECT_THAT(describe(Gpus{.found = {}, .driver = "", .runtime = "13.0", .error = "no driver (cudaErrorX)"}),
               ElementsAre("none: no driver (cudaErrorX)", "no driver, runtime of CUDA 13.0" + kNothingRuns));
   EXPECT_THAT(describe(Gpus{.found = {}, .driver = "13.0", .runtime = "13.0", .error = ""}),
               ElementsAre("none", "driver for CUDA 13.0, runtime of CUDA 13.0" + kNothingRuns));
 }
 
-TEST(Gpus, ABuildWithoutCudaSaysHowToBuildWithIt) {
+TEST(Gpus, ABuildWithoutCudaReportsHowToBuildWithIt) {
   EXPECT_THAT(describe(std::nullopt), ElementsAre(HasSubstr("cmake --preset cuda")));
 }
 
-// Every machine has GPUs, or a reason why it has none.
-TEST(Gpus, TheRuntimeIsAskedWhereItIsBuiltIn) {
+// The result has GPUs, or an error that says why there are no GPUs.
+TEST(Gpus, ABuildWithCudaDetectsGpusOrReportsAnError) {
   const std::optional<Gpus> gpus = detect_gpus();
   if (!gpus) {
     GTEST_SKIP() << "built without CUDA: cmake --preset cuda";

@@ -88,9 +88,9 @@ std::string verdict(const Program& program, const std::function<void(int32_t, co
   return said;
 }
 
-TEST(ArenaCheck, BuffersMayTakeTurnsInOnePlace) { EXPECT_EQ(verdict(take_turns()), ""); }
+TEST(ArenaCheck, BuffersMayUseTheSameMemoryInTurn) { EXPECT_EQ(verdict(take_turns()), ""); }
 
-TEST(ArenaCheck, ATouchOutsideOfTheLiveRangeIsFound) {
+TEST(ArenaCheck, AnAccessOutsideOfTheLiveRangeIsDetected) {
   Program early = take_turns();
   early.buffers[1].first_use = 3;
   EXPECT_THAT(verdict(early), HasSubstr("instruction 2 on device 0 touches buffer 1 (b), which lives from 3 to 3"));
@@ -99,7 +99,7 @@ TEST(ArenaCheck, ATouchOutsideOfTheLiveRangeIsFound) {
   EXPECT_THAT(verdict(late), HasSubstr("instruction 1 on device 0 touches buffer 0 (a), which lives from 0 to 0"));
 }
 
-TEST(ArenaCheck, TwoLivingBuffersInOnePlaceAreFound) {
+TEST(ArenaCheck, OverlappingLiveBuffersAreDetected) {
   Program program = take_turns();
   program.buffers[2].offset = 64;
   EXPECT_THAT(verdict(program), HasSubstr("takes the bytes of buffer 0 (a), which is still in use, for buffer 2 (c)"));
@@ -109,13 +109,13 @@ TEST(ArenaCheck, TwoLivingBuffersInOnePlaceAreFound) {
   EXPECT_THAT(verdict(longer), HasSubstr("takes the bytes of buffer 0 (a), which is still in use, for buffer 1 (b)"));
 }
 
-TEST(ArenaCheck, AReadBeforeTheFirstWriteIsFound) {
+TEST(ArenaCheck, AReadBeforeTheFirstWriteIsDetected) {
   Program program = take_turns();
   std::swap(program.instructions[2].writes, program.instructions[2].reads);
   EXPECT_THAT(verdict(program), HasSubstr("XG0626"));
 }
 
-TEST(ArenaCheck, AWriteToBytesThatNobodyHasIsFound) {
+TEST(ArenaCheck, AWriteOutsideOfAllLiveBuffersIsDetected) {
   const auto at = [](int32_t when, Bytes where) {
     return [=](int32_t instruction, const BoundMemory& memory) {
       if (instruction == when) {

@@ -217,7 +217,7 @@ TEST(Executor, RandomProgramsGiveTheSequentialResult) {
   }
 }
 
-TEST(Executor, TheFirstErrorIsGivenBackAndTheRestIsNotRun) {
+TEST(Executor, TheFirstErrorIsReturnedAndLaterInstructionsDoNotRun) {
   Builder builder(2, 4);
   for (int i = 0; i < 20; ++i) {
     builder.compute(0, {0}, {0});
@@ -277,7 +277,7 @@ void expect_meeting(Builder& builder, InstructionId waits, InstructionId comes) 
   EXPECT_TRUE(status.ok()) << status.error().message;
 }
 
-TEST(Executor, ABusyDeviceDoesNotHoldBackWhatItHasToSend) {
+TEST(Executor, ABusyDeviceDoesNotDelayItsSends) {
   Builder builder(2, 6);
   builder.compute(0, {}, {0, 2});
   builder.send(0, 1, 0);
@@ -287,7 +287,7 @@ TEST(Executor, ABusyDeviceDoesNotHoldBackWhatItHasToSend) {
   expect_meeting(builder, busy, next);
 }
 
-TEST(Executor, AReceivedValueDoesNotWaitForAnExchangeThatWasPostedBeforeIt) {
+TEST(Executor, AReceiveDoesNotWaitForAnEarlierExchange) {
   Builder builder(3, 9);
   const InstructionId slow = builder.compute(0, {}, {0});
   builder.send(0, 1, 0);
@@ -297,7 +297,7 @@ TEST(Executor, AReceivedValueDoesNotWaitForAnExchangeThatWasPostedBeforeIt) {
   expect_meeting(builder, slow, next);
 }
 
-TEST(Executor, ASendIsNotHeldBackByOneThatNobodyReceivesYet) {
+TEST(Executor, ASendIsNotDelayedByAnEarlierUnreceivedSend) {
   Builder builder(3, 9);
   const InstructionId busy = builder.compute(1, {}, {1});
   builder.compute(0, {}, {0, 3});
@@ -307,7 +307,7 @@ TEST(Executor, ASendIsNotHeldBackByOneThatNobodyReceivesYet) {
   expect_meeting(builder, busy, next);
 }
 
-TEST(Executor, AProgramThatWaitsForItselfIsRefused) {
+TEST(Executor, AProgramWithADeadlockIsRefused) {
   Builder builder(2, 4);
   // Each device receives before it sends, so all would wait for each other.
   const auto add = [&](Kind kind, int device, int group) {

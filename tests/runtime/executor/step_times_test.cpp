@@ -59,7 +59,7 @@ void expect_sums(const StepTimes& times) {
   }
 }
 
-TEST(StepTimes, WaitingForTheSendersComputationIsIdleAndOnlyTheMoveIsCommunication) {
+TEST(StepTimes, OnlyTheTransferIsCommunicationAndWaitingForTheSenderIsIdle) {
   const Program program = two_stages();
   TimeTable table(program, {0, program.devices});
   const std::vector<Timing> timings{{.begin = 0, .end = 3},
@@ -77,7 +77,7 @@ TEST(StepTimes, WaitingForTheSendersComputationIsIdleAndOnlyTheMoveIsCommunicati
   expect_sums(times);
 }
 
-TEST(StepTimes, DevicesOfOtherRanksHaveNone) {
+TEST(StepTimes, DevicesOfOtherRanksHaveNoTimes) {
   const Program program = two_stages();
   TimeTable table(program, {.first = 0, .count = 1});
   const std::vector<Timing> timings{{.begin = 0, .end = 3}, {.begin = 3, .end = 4, .moving = 3, .moved = 4}, {}, {}};
@@ -88,7 +88,7 @@ TEST(StepTimes, DevicesOfOtherRanksHaveNone) {
   EXPECT_DOUBLE_EQ(times.devices[1].idle, 0) << "it is not idle: nothing is known of it";
 }
 
-TEST(StepTimes, AMoveThatABusyDevicePutsOffIsNoCommunicationOfTheOther) {
+TEST(StepTimes, ATransferDelayedByABusyReceiverIsNotCommunicationOfTheSender) {
   Program program = two_stages();
   add(program, Kind::kForward, 1);
   TimeTable table(program, {0, program.devices});
@@ -106,7 +106,7 @@ TEST(StepTimes, AMoveThatABusyDevicePutsOffIsNoCommunicationOfTheOther) {
   expect_sums(times);
 }
 
-TEST(StepTimes, CommunicationBehindComputationIsNotExposed) {
+TEST(StepTimes, CommunicationDuringComputationIsNotExposed) {
   Program program;
   program.devices = 2;
   for (int d = 0; d < 2; ++d) {

@@ -49,7 +49,7 @@ TEST(Csv, FaultsNameLineAndColumn) {
   EXPECT_EQ(fault_of(""), "");
 }
 
-TEST(Csv, TextsAreNumberedInByteOrderAndCellsMayStandInQuotes) {
+TEST(Csv, TextsAreNumberedInByteOrderAndCellsMayBeQuoted) {
   const auto table =
       table_of("\"id\",kind , \"a, \"\"b\"\"\"\n1,pear,\"x\"\n\n2, apple ,7\n3,\"pear\",x\n", {.header = true});
   ASSERT_EQ(table.columns.size(), 3u);
@@ -65,7 +65,7 @@ TEST(Csv, TextsAreNumberedInByteOrderAndCellsMayStandInQuotes) {
   EXPECT_EQ(table.line_of(2), 5);
 }
 
-TEST(Csv, LinesEndInEachWayAndQuotesHoldLineBreaks) {
+TEST(Csv, AllLineEndingsAreReadAndQuotesMayContainLineBreaks) {
   for (const char* text : {"1,a\n\n2,b\n3,a", "1,a\r\n\r\n2,b\r\n3,a\r\n", "1,a\r\r2,b\r3,a\r", "1,a\n\r\n2,b\r3,a"}) {
     const auto table = table_of(text);
     EXPECT_EQ(table.numbers, (std::vector<double>{1, 0, 2, 1, 3, 0})) << text;
@@ -83,7 +83,7 @@ TEST(Csv, LinesEndInEachWayAndQuotesHoldLineBreaks) {
   EXPECT_EQ(table_of("\"1\n\",2\n3,x\n").columns[1].fault, "t.csv:3: column 1 is \"x\", not a number");
 }
 
-TEST(Csv, ADelimiterIsNotABlank) {
+TEST(Csv, ADelimiterIsNotStrippedAsWhitespace) {
   const auto tabs = table_of("\t\"a\"\t 1 \nb\ta\t2\n \n\t\t\n", {.delimiter = '\t'});
   ASSERT_EQ(tabs.rows, 3);
   EXPECT_EQ(tabs.columns[0].texts, (std::vector<std::string>{"b"}));
@@ -153,7 +153,7 @@ TEST(Csv, HelpFitsTheFault) {
   EXPECT_EQ(help("2,5;1\n", {.delimiter = ';'}), "write decimals with a point: 2.5");
 }
 
-TEST(Csv, AHeaderThatIsASampleIsNoticed) {
+TEST(Csv, AHeaderThatLooksLikeASampleIsDetected) {
   const auto numbers = [](std::string_view text) { return table_of(text, {.header = true}).header_of_numbers; };
   EXPECT_TRUE(numbers("5.1,3.5,0\n4.9,3.0,1\n"));
   EXPECT_TRUE(numbers("0,1\n1,0\n"));
@@ -164,7 +164,7 @@ TEST(Csv, AHeaderThatIsASampleIsNoticed) {
   EXPECT_FALSE(table_of("5,6\n7,8\n").header_of_numbers) << "without `header=true`";
 }
 
-TEST(Csv, FilesOfOtherFormatsAreRefusedByName) {
+TEST(Csv, FilesOfOtherFormatsAreRefusedAndNamed) {
   const auto fault = [](std::string_view bytes) {
     const Status status = refuse_foreign(std::as_bytes(std::span(bytes)), "t.csv");
     return status.ok() ? std::string() : status.error().message + " | " + status.error().help;

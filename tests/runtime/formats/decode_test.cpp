@@ -87,7 +87,7 @@ TEST(Pictures, HaveThePixelsThatPilReads) {
 }
 
 // The bytes of a damaged picture are refused or decoded, and no byte outside of it is read (a build with sanitizers).
-TEST(Pictures, DamageIsRefusedOrDecodes) {
+TEST(Pictures, DamagedFilesAreRefusedOrDecoded) {
   std::vector<uint8_t> pixels;
   for (const auto& entry : fs::directory_iterator(kPictures)) {
     const std::string good = content_of(entry.path());
@@ -107,7 +107,7 @@ TEST(Pictures, DamageIsRefusedOrDecodes) {
   }
 }
 
-TEST(Pictures, TransparentPixelsLieOverTheBackgroundOfTheText) {
+TEST(Pictures, TransparentPixelsHaveTheBackgroundOfTheDecodeStage) {
   const std::string file = content_of(kPictures / "rgba8.png");
   const auto pixel = [&](Attrs decode) {
     decode.set("channels", int64_t{3});

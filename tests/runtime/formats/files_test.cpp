@@ -31,7 +31,7 @@ class OrdinaryFiles : public ::testing::Test {
   xrun::testing::TemporaryDirectory directory_;
 };
 
-TEST_F(OrdinaryFiles, AreOpenedAlone) {
+TEST_F(OrdinaryFiles, AreTheOnlyFilesThatAreOpened) {
   EXPECT_EQ(open("file"), 0);
   EXPECT_EQ(open("link"), 0);
   EXPECT_EQ(open("link", Links::kRefuse), -ELOOP);
@@ -41,7 +41,7 @@ TEST_F(OrdinaryFiles, AreOpenedAlone) {
   EXPECT_EQ(open("nothing"), -ENOENT);
 }
 
-TEST_F(OrdinaryFiles, AreCachesPicturesAndArchives) {
+TEST_F(OrdinaryFiles, AreRequiredForCachesPicturesAndArchives) {
   for (const std::string& path : {directory_.path() + "/pipe", std::string("/dev/zero")}) {
     EXPECT_FALSE(CachedFile::open(path).has_value());
     EXPECT_EQ(read_file(path, 1000).error().code, "XG0401");

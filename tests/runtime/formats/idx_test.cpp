@@ -79,7 +79,7 @@ TEST_F(IdxTypes, PixelsThatAreNotFiniteAreBrokenSamples) {
   EXPECT_THAT(read.error().message, HasSubstr("pixel 0 is inf"));
 }
 
-TEST_F(IdxTypes, AreRefusedAsWhatTheyAre) {
+TEST_F(IdxTypes, ErrorsNameTheTypeAndShapeOfTheFile) {
   const std::string images = idx(8, {1, 1, 2}, "ab");
   EXPECT_THAT(refusal(idx(0x0D, {1, 2}, f32(1) + f32(2)), labels_),
               HasSubstr("holds f32 [1, 2], but pictures must be [samples, height, width]"));

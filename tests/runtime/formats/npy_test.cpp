@@ -118,7 +118,7 @@ TEST_F(LargeFiles, AnNpzOfFourGigabytesIsWrittenPieceByPiece) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-TEST_F(LargeFiles, AWriteOfMoreThanTheSystemTakesAtATimeGoesOn) {
+TEST_F(LargeFiles, AWriteLargerThanTheLimitOfASystemCallIsComplete) {
   const Zeros zeros(size_t{5} << 30);  // a call writes at most 2 GiB less a page
   const int file = system_io().open("/dev/null", O_WRONLY);
   EXPECT_EQ(system_io().write(file, zeros.span()), 0);

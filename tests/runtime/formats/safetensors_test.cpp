@@ -134,7 +134,7 @@ TEST(Safetensors, MissingFileIsAUserError) {
   EXPECT_EQ(exit_code(SafetensorsFile::open("/tmp").error().kind), 4);
 }
 
-// The reference's published XXH3-128 digests of empty input and of a run of bytes.
+// The reference's published XXH3-128 digests of empty input and of a sequence of bytes.
 TEST(Xxh128, GivesPublishedDigests) {
   EXPECT_EQ(xxh128({}), "99aa06d3014798d86001c324468d497f");
   Xxh128 pieces;

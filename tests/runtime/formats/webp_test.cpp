@@ -80,7 +80,7 @@ TEST(Animations, AreReadAsTheirFirstPicture) {
   }
 }
 
-TEST(Animations, HaveTheBackgroundWhereTheirFirstPictureDoesNotReach) {
+TEST(Animations, HaveTheBackgroundOutsideOfTheirFirstPicture) {
   const auto whole = pixels_of(animation(30, 20, frame("lossy.webp", 6, 4)), 3, 200).value();
   const auto part = pixels_of(picture("lossy.webp"), 3).value();
   ASSERT_EQ(whole.size(), 30u * 20 * 3);
@@ -106,7 +106,7 @@ TEST(Animations, AreRefusedIfBroken) {
   EXPECT_THAT(message(animation(22, 14, "")), HasSubstr("cut short"));
   EXPECT_THAT(message(animation(22, 14, chunk("ANMF", "short"))), HasSubstr("cut short"));
   std::string other = frame("lossy.webp", 0, 0);
-  other[8 + 6] = 20;  // not the width of the pixels
+  other[8 + 6] = 20;  // the frame has another width than the pixels
   EXPECT_THAT(message(animation(22, 14, other)), HasSubstr("two sizes"));
 }
 

@@ -148,9 +148,9 @@ class ActivePlans : public RunsTest {
   // All results of a run.
   struct Story {
     std::vector<double> losses;
-    std::vector<std::pair<int64_t, double>> active;  // number of active classes, and their share from lists
+    std::vector<std::pair<int64_t, double>> active;  // number of active classes in each step, and share from lists
     std::vector<double> common;
-    std::vector<std::pair<int64_t, int64_t>> graphs;  // step that a graph was built of, and step from which it is used
+    std::vector<std::pair<int64_t, int64_t>> graphs;  // step whose weights a graph was built from, and its first use
     std::map<std::string, std::vector<std::byte>> tensors;
   };
 
@@ -237,7 +237,7 @@ class ActivePlans : public RunsTest {
   }
 };
 
-TEST_F(ActivePlans, CornersGiveOneResult) {
+TEST_F(ActivePlans, CornerCasesGiveOneResult) {
   for (const auto& [kind, rows] : std::vector<std::pair<ActiveSpec::Kind, Rows>>{{ActiveSpec::kAll, kBf16Momentum},
                                                                                  {ActiveSpec::kSample, kExact},
                                                                                  {ActiveSpec::kSample, kFp8Plain},
@@ -273,7 +273,7 @@ TEST_F(ActivePlans, CornersGiveOneResult) {
   }
 }
 
-TEST_F(ActivePlans, DrawnModelsAndPlansGiveOneResult) {
+TEST_F(ActivePlans, RandomModelsAndPlansGiveOneResult) {
   constexpr uint32_t kSeed = 1406;
   const int models = std::getenv("XRUN_ALL_PLANS") == nullptr ? 20 : 1000;  // make test-plans
   constexpr int kPlans = 2;

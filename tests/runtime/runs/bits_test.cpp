@@ -166,7 +166,7 @@ class Bits : public ::testing::TestWithParam<std::string> {
     plans = group.at("plans").get<std::vector<std::string>>();
   }
 
-  // Keeps one instruction set and one plan. Over all groups, each instruction set meets plans of each position.
+  // Keeps one instruction set and one plan. Over all groups, each instruction set has plans at each place of the lists.
   void keep_one_run() {
     const std::vector<std::string> names = group_names();
     const auto index = static_cast<size_t>(std::ranges::find(names, GetParam()) - names.begin());
@@ -228,7 +228,7 @@ TEST_P(Bits, ADeterministicRunEndsWithTheRecordedWeights) {
 
 INSTANTIATE_TEST_SUITE_P(, Bits, ::testing::ValuesIn(group_names()), [](const auto& one) { return one.param; });
 
-TEST(BitsFile, HoldsSixtyRunsAndMoreAndNoDigestWithoutAGroup) {
+TEST(BitsFile, HasAtLeastSixtyRunsAndNoDigestWithoutAGroup) {
   const Json file = read_record();
   size_t plans = 0;
   for (const auto& [name, group] : file.at("groups").items()) {

@@ -59,9 +59,9 @@ INSTANTIATE_TEST_SUITE_P(Weights, CaughtUpFormats,
                          ::testing::Values(RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
-// Compares the measurements during the run with those from the checkpoint, whose reader does not know the learning
+// Compares the measurements during the run with those from the checkpoint, which are made without the learning
 // rates.
-TEST_P(CaughtUpFormats, EveryReaderFindsTheRowsThatTheNextStepWouldFind) {
+TEST_P(CaughtUpFormats, EveryReaderHasTheRowsThatTheNextStepWouldUse) {
   options_.weights = GetParam();
   prepared_ = prepare_for(make_module(options_));
   const std::string directory = (fs::temp_directory_path() / ("xrun_caught_up_" + std::to_string(getpid()))).string();

@@ -131,7 +131,7 @@ TEST(CompressByNode, ANodeKeepsOneResidual) {
   auto running = start(prepared, options, on_nodes(2, 4));
   EXPECT_EQ(running->session->state().find("layer1.linear.weight.residual")->rows(), 2);
   std::map<std::string, int> copies;
-  std::map<int, Bytes> kept;  // bytes of residuals per replica
+  std::map<int, Bytes> kept;  // bytes of residuals on each replica
   for (const planner::Buffer& buffer : running->program.buffers) {
     if (buffer.purpose == planner::Purpose::kResidual) {
       ++copies[buffer.name];
@@ -158,7 +158,7 @@ class CompressedByNode : public testing::CheckpointDirectory {
 };
 
 // The resumed run may have another number of replicas per node.
-TEST_F(CompressedByNode, RunsGoOnAsIfTheyHadNotStopped) {
+TEST_F(CompressedByNode, ResumedRunsEqualRunsThatWereNotStopped) {
   for (const int nodes : {1, 2}) {
     auto whole = start(prepared_, model_, on_nodes(nodes, 4));
     whole->steps(0, 10);
@@ -179,7 +179,7 @@ TEST_F(CompressedByNode, RunsGoOnAsIfTheyHadNotStopped) {
   }
 }
 
-TEST_F(CompressedByNode, RunsKeepTheSumOfTheResidualsOnAnotherNumberOfNodes) {
+TEST_F(CompressedByNode, ResumedRunsKeepTheSumOfTheResidualsOnAnotherNumberOfNodes) {
   for (const auto& [before, after] : {std::pair(2, 4), {4, 2}, {4, 1}, {1, 4}, {1, 2}, {2, 1}}) {
     SCOPED_TRACE(fmt::format("{} to {}", before, after));
     const auto first = stopped(before, 4);

@@ -58,7 +58,7 @@ std::vector<PlanChoice> choices_with(int replicas) {
   return choices;
 }
 
-TEST(Compress, EveryPlanWithAsManyReplicasHasTheSameBits) {
+TEST(Compress, AllPlansWithTheSameNumberOfReplicasHaveTheSameBits) {
   const ModelOptions options = deep_model();
   const Prepared prepared = testing::prepare_for(
       compressed_module(options, {.density = 0.02, .on = {}, .warmup = TrainSpan{8, TrainSpan::kSteps}}));
@@ -120,7 +120,7 @@ class CompressedRuns : public testing::CheckpointDirectory {
   const Prepared prepared_ = testing::prepare_for(compressed_module(model_, {.density = 0.03}));
 };
 
-TEST_F(CompressedRuns, GoOnFromACheckpointAsIfTheyHadNotStopped) {
+TEST_F(CompressedRuns, ResumedRunsEqualRunsThatWereNotStopped) {
   for (const int replicas : {1, 2, 4}) {
     SCOPED_TRACE(replicas);
     std::filesystem::remove_all(root_);

@@ -89,7 +89,7 @@ class Reference {
 
   // Does one training step; `x` is [batch, input].
   void step(const float* x, const int32_t* labels, double density, double rate, double momentum, double decay) {
-    std::map<std::string, std::vector<Vector>> gradients;  // per sender
+    std::map<std::string, std::vector<Vector>> gradients;  // the gradients of each sender, by tensor
     for (int sender = 0; sender < senders_; ++sender) {
       for (auto& [name, gradient] : gradients_of(x, labels, sender)) {
         gradients[name].push_back(gradient);

@@ -34,7 +34,7 @@ constexpr int kSteps = 3;
 struct Digest {
   std::string weights;
   double loss = 0;
-  std::string states;  // also running statistics and states of the optimizer
+  std::string states;  // bytes of the running statistics and the optimizer states
   bool operator==(const Digest&) const = default;
 };
 
@@ -109,7 +109,7 @@ TEST(Determinism, EveryPairOfPlanValuesGivesTheSameBits) {
   for (const PrecisionMode precision : precisions) {
     SCOPED_TRACE(precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)");
     const std::vector<PlanChoice> choices = choices_in(precision, cases);
-    ASSERT_GE(choices.size(), 100u);  // together 200 and more
+    ASSERT_GE(choices.size(), 100u);  // at least 200 in both precisions together
     expect_one_result(hard_model(precision), choices);
   }
 }
@@ -207,7 +207,7 @@ TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
   }
 }
 
-TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
+TEST(Determinism, OnlyTasksOfADeviceCanUseItsAddresses) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // workers run concurrently with the test
   const std::vector<int> threads{1};
   const testing::GuardedDeviceSet devices(threads);
@@ -346,7 +346,7 @@ TEST(Determinism, MoreWorkersThanRowBlocksGiveTheSameBits) {
   }
 }
 
-TEST(Determinism, WithoutTheFlagResultsStayClose) {
+TEST(Determinism, WithoutTheDeterministicFlagResultsStayClose) {
   ModelOptions options = hard_model();
   options.rate = 0.02;
   const Prepared prepared = prepare_for(make_module(options));

@@ -79,7 +79,7 @@ train t {
   TemporaryDirectory directory;
 };
 
-TEST_F(ExtendedRun, AnotherSettingIsNamed) {
+TEST_F(ExtendedRun, ChangedSettingsAreNamedInTheError) {
   ASSERT_EQ(train().exit, 0);
   const auto longer = train({}, "4", "cosine(0.1 .. 0)");
   EXPECT_EQ(longer.exit, 1);
@@ -95,7 +95,7 @@ TEST_F(ExtendedRun, AnotherSettingIsNamed) {
   EXPECT_THAT(train().err, AllOf(HasSubstr("the model or its loss differs"), HasSubstr("here:        gelu: gelu")));
 }
 
-TEST_F(ExtendedRun, GoesOnWithANewLengthAndRateAndKeepsItsHistory) {
+TEST_F(ExtendedRun, ContinuesWithANewLengthAndRateAndKeepsItsHistory) {
   ASSERT_EQ(train().exit, 0);
   const auto longer = train({"--extend"}, "4", "0.05");
   ASSERT_EQ(longer.exit, 0) << longer.err;
@@ -141,7 +141,7 @@ TEST_F(ExtendedRun, BeginsFromADenseModelOfOtherClasses) {
   EXPECT_THAT(unknown.err, HasSubstr("did you mean `fc`?"));
 }
 
-TEST_F(ExtendedRun, AnotherInnerLayerIsRefusedWithTheWayToSkipIt) {
+TEST_F(ExtendedRun, AChangedInnerLayerIsRefusedWithAdviceToSkipIt) {
   ASSERT_EQ(train().exit, 0);
   std::string text = read_file(at("m.xgraph"));
   text.replace(text.find("linear(12)"), 10, "linear(13)");
@@ -151,7 +151,7 @@ TEST_F(ExtendedRun, AnotherInnerLayerIsRefusedWithTheWayToSkipIt) {
   EXPECT_THAT(other.err, AllOf(HasSubstr("XG0702"), HasSubstr("skip=[linear]")));
 }
 
-TEST_F(ExtendedRun, ACheckpointToBeginFromThatIsNotThereIsSaidBeforeTraining) {
+TEST_F(ExtendedRun, AMissingInitCheckpointIsReportedBeforeTraining) {
   const std::string init = R"(train.init=checkpoint("nowhere"))";
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"plan", "m.xgraph"}, {"check", "--data", "m.xgraph"}}) {
@@ -189,8 +189,8 @@ TEST_F(ExtendedRun, TheBestCheckpointsAreKeptWithTheLast) {
   EXPECT_THAT(run({"show", "ckpt/t"}).out, HasSubstr("  highest yen   "));
 }
 
-// A resumed run knows the best steps so far.
-TEST_F(ExtendedRun, RecordsGoOnWithTheRun) {
+// A resumed run continues with the best steps of its checkpoint.
+TEST_F(ExtendedRun, AResumedRunKeepsTheRecordsOfItsBestSteps) {
   write("  checkpoint {\n    keep = 1\n    best = highest(yen, 2)\n  }");
   const std::string rate = "[constant(0.1, 2 epochs), constant(3, 6 epochs)]";
   ASSERT_EQ(train({"-C", "whole"}, "8", rate).exit, 0);
@@ -200,7 +200,7 @@ TEST_F(ExtendedRun, RecordsGoOnWithTheRun) {
   EXPECT_EQ(read_file(at("parts/ckpt/t/best")), read_file(at("whole/ckpt/t/best")));
 }
 
-TEST_F(ExtendedRun, EndsWhereAMetricIsGoodEnough) {
+TEST_F(ExtendedRun, EndsWhenAMetricIsGoodEnough) {
   write("  stop_when = yen >= 1%");
   const auto stopped = train({}, "8");
   ASSERT_EQ(stopped.exit, 0) << stopped.err;
@@ -220,7 +220,7 @@ TEST_F(ExtendedRun, EndsWhereAMetricIsGoodEnough) {
   EXPECT_THAT(plain.err, HasSubstr(" stop step=20 reason=\"yen is "));
 }
 
-TEST_F(ExtendedRun, EndsWhereAMetricGetsNoBetter) {
+TEST_F(ExtendedRun, EndsWhenAMetricStopsImproving) {
   write("  stop_when = plateau(yen, 3 epochs)");
   // The learning rate is almost 0, so the first evaluation stays the best.
   const auto stopped = train({}, "20", "1e-12");

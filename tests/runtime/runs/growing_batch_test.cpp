@@ -118,7 +118,7 @@ TEST(GrowingBatch, EveryPlanHasTheSameBits) {
   }
 }
 
-TEST(GrowingBatch, TellsTheSizeOfEachStepAndTheEpochsSoFar) {
+TEST(GrowingBatch, ReportsTheSizeOfEachStepAndTheEpochsSoFar) {
   const ModelOptions options = small();
   const Prepared prepared = prepare_growing(options);
   const Ended run = run_plan(prepared, options, {.micro_batches = 4});
@@ -139,7 +139,7 @@ TEST(GrowingBatch, TellsTheSizeOfEachStepAndTheEpochsSoFar) {
 
 // Starting from the growing run's state before a step, one step of a model with that batch must give the state after
 // the step.
-TEST(GrowingBatch, AStepIsThatOfARunWithThisBatch) {
+TEST(GrowingBatch, AStepEqualsAStepOfARunWithThatBatch) {
   for (const auto& [optimizer, arguments] :
        {std::pair<std::string, Attrs>{"sgd", {{"momentum", 0.9}}}, {"adamw", {}}, {"lars", {{"momentum", 0.9}}}}) {
     ModelOptions options = small();
@@ -175,8 +175,8 @@ TEST(GrowingBatch, AStepIsThatOfARunWithThisBatch) {
   }
 }
 
-// With active classes, so that classes are selected, graphs are built while the size changes, and rows catch up.
-TEST(GrowingBatch, AStoppedRunGoesOn) {
+// Active classes are included: classes are selected, graphs are built while the size changes, and rows catch up.
+TEST(GrowingBatch, AStoppedRunResumesWithTheSameResult) {
   struct Kept {
     ActiveSpec active;
     Untouched untouched = Untouched::kAsIs;
@@ -208,7 +208,7 @@ TEST(GrowingBatch, AStoppedRunGoesOn) {
 }
 
 // Replicas keep their residuals, also when the size of steps changes.
-TEST(GrowingBatch, CompressedGradientsGoOn) {
+TEST(GrowingBatch, AStoppedRunWithCompressedGradientsResumes) {
   ModelOptions options = small();
   options.arguments = {{"momentum", 0.9}};
   Prepared prepared = prepare_growing(options);

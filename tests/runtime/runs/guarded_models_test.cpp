@@ -17,7 +17,7 @@ using testing::PlanChoice;
 using testing::Prepared;
 
 constexpr int64_t kRows = 16;
-constexpr int64_t kLabels = 10;  // every model has labels below this
+constexpr int64_t kLabels = 10;  // labels of all models are drawn below this number
 
 // Returns the module of a file, with a batch of four row blocks.
 Module load_module(const std::string& name, const std::string& precision) {
@@ -73,7 +73,7 @@ Result<std::string> train(const Prepared& prepared, const PlanChoice& choice, bo
 
 class GuardedModels : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-TEST_P(GuardedModels, TrainWhereAddressesOfDevicesAreForTheirTasks) {
+TEST_P(GuardedModels, TrainWithTheSameBitsOnGuardedDevices) {
   const auto& [name, precision] = GetParam();
   const Prepared prepared = testing::prepare_for(load_module(name, precision));
   const Result<std::string> expected = train(prepared, {}, false);

@@ -80,7 +80,7 @@ TEST_F(LossTerms, AFactorMultipliesTheGradients) {
 }
 
 // If a value occurs twice, once within another sum, its factor is the sum of both factors, in steps of every size.
-TEST_F(LossTerms, EqualTermsAreOne) {
+TEST_F(LossTerms, FactorsOfEqualTermsAreAdded) {
   const auto settings =
       std::string("  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n") +
       "  optimizer = adamw\n  lr        = 3e-3\n";
@@ -142,7 +142,7 @@ train quick {
   EXPECT_GT(by_head["id"].size(), by_head["group"].size()) << shown.out;
 }
 
-TEST_F(LossTerms, TheLossOfARunIsTheSum) {
+TEST_F(LossTerms, TheReportedLossIsTheSumOfTheTerms) {
   const auto first = [&](const std::string& loss) {
     write_model(summed(loss, kAdamw));
     return values("loss", "of" + std::to_string(runs_++), {"--steps", "1"}).front();
@@ -150,12 +150,12 @@ TEST_F(LossTerms, TheLossOfARunIsTheSum) {
   const double none = first("softmax_ce(early, label) * 1 + 0 * softmax_ce(id, label)");
   const double one = first("softmax_ce(early, label) + softmax_ce(id, label, scale=1)");
   const double three = first("3 * softmax_ce(id, label) + softmax_ce(early, label)");
-  EXPECT_GT(one - none, 3);  // 37 classes at first: ln(37) is 3.6
+  EXPECT_GT(one - none, 3);  // the initial loss over 37 classes is ln(37) = 3.6
   EXPECT_NEAR(three - none, 3 * (one - none), 1e-4);
 }
 
 // Class weights apply to each term of the loss.
-TEST_F(LossTerms, WeightsOfClassesActOnEachTerm) {
+TEST_F(LossTerms, ClassWeightsApplyToEachTerm) {
   directory.write(
       "all.csv", "class,weight\n" + [] {
         std::string rows;

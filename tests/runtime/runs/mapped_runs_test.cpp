@@ -98,7 +98,7 @@ class MappedRuns : public RunsTest {
     return info.ok() ? info->path : "";
   }
 
-  // Evaluates with a program that has its rows where `place` says.
+  // Evaluates a checkpoint with a program whose class rows are in memory or in a file, as `place` says.
   double evaluated(RowPlace place, const std::string& checkpoint) {
     ModelOptions other = options_;
     other.rows = place;
@@ -126,7 +126,7 @@ TEST_F(MappedRuns, HaveTheBitsOfRunsInMemoryForEveryPlan) {
   for (const auto& [weights, states] : {std::pair(RowFormat::kFp8, RowFormat::kBf16),
                                         {RowFormat::kBf16, RowFormat::kF32},
                                         {RowFormat::kF32, RowFormat::kF32}}) {
-    options_.cosine = weights != RowFormat::kF32;  // otherwise with a bias
+    options_.cosine = weights != RowFormat::kF32;  // f32 rows have a head with a bias
     choice_ = {};
     choose(weights, states);
     const TrainOutcome whole = in_memory();
@@ -148,7 +148,7 @@ TEST_F(MappedRuns, HaveTheBitsOfRunsInMemoryForEveryPlan) {
   }
 }
 
-TEST_F(MappedRuns, AStoppedRunGoesOnUnderAnotherPlan) {
+TEST_F(MappedRuns, AStoppedRunResumesWithAnotherPlan) {
   const TrainOutcome whole = in_memory();
   for (const int64_t steps : {1, 4, 5}) {
     const std::string directory = std::to_string(steps);
@@ -160,14 +160,14 @@ TEST_F(MappedRuns, AStoppedRunGoesOnUnderAnotherPlan) {
   }
 }
 
-TEST_F(MappedRuns, RowsThatChangedAfterTheCheckpointGoBack) {
+TEST_F(MappedRuns, RowsThatChangedAfterTheCheckpointAreRestored) {
   const TrainOutcome whole = in_memory();
   break_off();
   ASSERT_EQ(open_checkpoint(root_ + "/ckpt")->manifest.step, 4);
   expect_same(run(), whole);
 }
 
-TEST_F(MappedRuns, GoOnInMemoryAndFromMemory) {
+TEST_F(MappedRuns, ResumeInMemoryAndFromMemory) {
   const TrainOutcome whole = in_memory();
   ASSERT_TRUE(run(4).ok());
   choose(options_.weights, options_.states, RowPlace::kMemory);
@@ -179,7 +179,7 @@ TEST_F(MappedRuns, GoOnInMemoryAndFromMemory) {
 
 // An evaluation during the run maps the rows of training. Commands that read a checkpoint map the rows of its file or
 // copy them.
-TEST_F(MappedRuns, EveryReaderFindsTheSameRows) {
+TEST_F(MappedRuns, EveryReaderHasTheSameRows) {
   SyntheticRows val(prepared_.inference.graph, options_, 101);
   const auto outcome = run(-1, "ckpt", "auto", &val);
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;
@@ -216,7 +216,7 @@ TEST_F(MappedRuns, OnlyTheNewestCheckpointHasItsRows) {
   EXPECT_TRUE(run(5).ok());
 }
 
-TEST_F(MappedRuns, RowsOfACheckpointAreNotWrittenOver) {
+TEST_F(MappedRuns, RowsOfACheckpointAreNotOverwritten) {
   ASSERT_TRUE(run(2).ok());
   const auto anew = run(2, "ckpt", "never");
   ASSERT_FALSE(anew.ok());
@@ -246,7 +246,7 @@ TEST(MappedManifest, NamesItsRowsOrIsRefused) {
   }
 }
 
-TEST_F(MappedRuns, FilesThatAreNotAsTheyWereAreRefused) {
+TEST_F(MappedRuns, ChangedFilesAreRefused) {
   const TrainOutcome whole = in_memory();
   break_off();
   fs::copy(root_ + "/ckpt", root_ + "/good", fs::copy_options::recursive);

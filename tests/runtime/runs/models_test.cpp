@@ -47,7 +47,7 @@ TEST(Models, PassTheCheckAndTheirOwnTests) {
 
 // Checkpoints and plans identify the mathematics of their run by this digest. If it changes, no existing checkpoint or
 // plan can be used.
-TEST(Models, TheirMathDigestsStay) {
+TEST(Models, MathDigestsDoNotChange) {
   std::vector<fs::path> paths;
   for (const char* folder : {"models", "tests/golden/refusals"}) {
     for (const auto& entry : fs::directory_iterator(fs::path(XRUN_SOURCE_DIR) / folder)) {
@@ -67,7 +67,7 @@ TEST(Models, TheirMathDigestsStay) {
   EXPECT_TRUE(test::matches_golden(digests, "math/models.txt"));
 }
 
-TEST(Models, TrainableModelsUseNoLaterEdition) {
+TEST(Models, TrainableModelsUseNoUnavailableFeatures) {
   for (const std::string name : {"glyphs", "mnist", "omniglot", "digits", "synthetic"}) {
     SourceMap sources;
     Diagnostics diagnostics;
@@ -80,7 +80,7 @@ TEST(Models, TrainableModelsUseNoLaterEdition) {
   }
 }
 
-TEST(Models, LayersTakeTheirInitialValues) {
+TEST(Models, LayersAcceptInitialValues) {
   const auto inits_of = [](const std::string& body, std::string& faults) {
     SourceMap sources;
     Diagnostics diagnostics;
@@ -122,7 +122,7 @@ TEST(Models, LayersTakeTheirInitialValues) {
   }
 }
 
-TEST(Models, WindowsHaveOneSizeOrTwo) {
+TEST(Models, WindowsTakeOneSizeOrTwo) {
   const auto checked = [](const std::string& body) {
     SourceMap sources;
     Diagnostics diagnostics;

@@ -17,7 +17,7 @@ class MovedNames : public ::testing::Test {
  protected:
   void SetUp() override { write("embed", "id"); }
 
-  // Returns a model with a dropout, so that the random numbers of steps depend on a name.
+  // Returns a model with a dropout, so that the random numbers of steps depend on the name of an operator.
   static std::string model_of(const std::string& layer, const std::string& head) {
     std::string text = R"(xgraph 1
 
@@ -75,11 +75,11 @@ train t {
   TemporaryDirectory directory;
 };
 
-// The names keep their order, and so does the digest of the weights.
+// The new names have the order of the old ones, so the digest of the weights does not change.
 const char* const kMoves =
     "\nmoved \"embed\" -> \"embedding\"\nmoved \"embed_drop\" -> \"embedding_drop\"\nmoved \"id\" -> \"identity\"\n";
 
-TEST_F(MovedNames, ARunGoesOnWithTheBitsOfTheUnrenamedOne) {
+TEST_F(MovedNames, AResumedRunHasTheBitsOfARunWithoutRenaming) {
   const auto whole = end_of(train("whole"));
   ASSERT_EQ(train("part", {"--steps", "7"}).exit, 0);
   write("embedding", "identity", kMoves);

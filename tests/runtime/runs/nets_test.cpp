@@ -66,7 +66,7 @@ train quick {{
                      net.use, net.shape, net.call, net.shape);
 }
 
-// Runs a training in a directory of its own; has the losses of its steps and the digest of its weights.
+// Trains in a directory of its own, and holds the losses of the steps and the digest of the weights.
 struct Trained {
   std::vector<double> losses;
   std::string weights;

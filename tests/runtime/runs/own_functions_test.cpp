@@ -98,7 +98,7 @@ TEST_F(OwnFunctions, EveryPlanHasTheSameBits) {
 }
 
 // Without the compiler, a run prints one warning and gives the same bits.
-TEST_F(OwnFunctions, AreInterpretedWhereNoCompilerIs) {
+TEST_F(OwnFunctions, AreInterpretedIfThereIsNoCompiler) {
   const std::string compiled = weights("compiled", {});
   const CommandResult interpreted = training("interpreted", {}, alone());
   EXPECT_EQ(json_lines(interpreted.out).back().at("weights"), compiled);
@@ -126,19 +126,19 @@ TEST_F(OwnFunctions, AnUnknownWordInXrunJitIsRefused) {
   EXPECT_THAT(result.err, HasSubstr("XG0822"));
 }
 
-TEST_F(OwnFunctions, LearnAndGoOn) {
+TEST_F(OwnFunctions, LearnAndResume) {
   EXPECT_LT(values("loss", "learning", {}).back(), 2.0) << "3.6 at first";
   weights("parts", {"--steps", "7"});
   EXPECT_EQ(weights("parts", {}), weights("whole", {}));
 }
 
-TEST_F(OwnFunctions, AnOwnOptimizerOfTwoStatesTrainsLikeTheOneThatIsBuiltIn) {
+TEST_F(OwnFunctions, AnOwnOptimizerOfTwoStatesTrainsLikeTheBuiltInOne) {
   const double own = values("loss", "own", {"--set", "train.optimizer=adam2"}).back();
   const double built = values("loss", "built", {"--set", "train.optimizer=adamw"}).back();
   EXPECT_NEAR(own, built, 1e-2);
 }
 
-TEST_F(OwnFunctions, CheckpointsNameTheirTensors) {
+TEST_F(OwnFunctions, CheckpointsHaveTheNamesOfTheirTensors) {
   train("out", {"--steps", "2"});
   const auto shown = run({"show", "out/ckpt/quick/step-000002"});
   ASSERT_EQ(shown.exit, 0) << shown.err;

@@ -156,7 +156,7 @@ TEST_F(OwnUpdates, ManyStatesAndNormsHaveTheSameBitsForEveryPlan) {
   }
 }
 
-TEST_F(OwnUpdates, DrawnAndNarrowClassRowsHaveTheSameBitsForEveryPlan) {
+TEST_F(OwnUpdates, SampledAndNarrowClassRowsHaveTheSameBitsForEveryPlan) {
   const std::string plain = train("one", {"--devices", "1"}, {}, "b");
   for (size_t i = 0; i < plans().size(); ++i) {
     EXPECT_EQ(train(std::to_string(i), plans()[i], {}, "b"), plain) << "plan " << i;

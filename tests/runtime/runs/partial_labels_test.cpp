@@ -64,7 +64,7 @@ std::unique_ptr<SampleRows> gappy_rows(const Graph& graph) {
   return SampleRows::make("train", std::make_unique<GappyReader>(), data, graph).value();
 }
 
-// For all steps, row by row: the label and the factor, or -2 if this process does not read the label, and the number of
+// The labels and factors of all rows in all steps (-2 if this process does not read the label), and the numbers of
 // labels.
 struct Seen {
   std::vector<int32_t> labels;
@@ -95,7 +95,7 @@ Seen train_on(std::vector<RowRange> wanted, Peers* peers, bool sums = false) {
   return seen;
 }
 
-TEST(PartialLabels, FactorsMakeTheMeanOverTheRowsOneOverTheLabels) {
+TEST(PartialLabels, FactorsTurnTheMeanOverRowsIntoAMeanOverLabels) {
   for (const bool sums : {false, true}) {
     const Seen seen = train_on({}, nullptr, sums);
     EXPECT_THAT(seen.labels, ::testing::Contains(-1));
@@ -132,7 +132,7 @@ TEST(PartialLabels, RanksHaveTheFactorsOfOneProcess) {
   }
 }
 
-TEST(PartialLabels, FactorsOfHeadsHaveTheWeightsOfClassesToo) {
+TEST(PartialLabels, FactorsOfHeadsIncludeClassWeights) {
   const Graph graph = graph_with(row_factor_input("label"));
   auto rows = gappy_rows(graph);
   EXPECT_EQ(rows->labels_of("label").value()[3], -1);
@@ -150,7 +150,7 @@ TEST(PartialLabels, FactorsOfHeadsHaveTheWeightsOfClassesToo) {
   loader->stop();
 }
 
-TEST(PartialLabels, AnEvaluationCountsThem) {
+TEST(PartialLabels, AnEvaluationCountsTheLabelledRows) {
   const Graph graph = graph_with("other.input");
   auto source = make_row_source(gappy_rows(graph), {.max_bad = 1}).value();
   Batch slot(graph, kRows);
@@ -163,7 +163,7 @@ TEST(PartialLabels, AnEvaluationCountsThem) {
   EXPECT_EQ(source->label("label", 13).value(), 1);
 }
 
-TEST(PartialLabels, MeansCountRowsByTheirLabels) {
+TEST(PartialLabels, MeansWeightRowsByTheirNumbersOfLabels) {
   MeanOfRows mean;
   const std::vector<float> rows{1, 0.5F, NAN, 0};
   mean.add(rows, std::vector<int32_t>{1, 2, 0, 1});
@@ -197,7 +197,7 @@ TEST(Ignore, IgnoredTextsAreRemovedAndClassesRenumbered) {
   EXPECT_EQ(second.values, std::vector<double>{0});
 }
 
-TEST(Ignore, MissingValuesAreIgnoredIfTheStageAsksForIt) {
+TEST(Ignore, MissingValuesAreIgnoredIfIgnoreAllowsThem) {
   std::vector<std::string> none;
   std::vector<std::string> unmatched;
   for (const bool missing : {false, true}) {

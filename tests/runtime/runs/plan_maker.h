@@ -44,7 +44,7 @@ struct PlanChoice {
 // A prepared module with everything that is needed to make programs from it.
 struct Prepared {
   Module module;
-  Module inference;  // prepared without the backward part: its ids differ, its names are the same
+  Module inference;  // the module without a backward pass: other ids, equal names
   KernelFacts training_facts;
   KernelFacts inference_facts;
   ops::Isa isa = ops::Isa::kAvx2;

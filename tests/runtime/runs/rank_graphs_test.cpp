@@ -18,7 +18,7 @@ using testing::run_ranks;
 using testing::SharedStore;
 using testing::SlowCommunicator;
 
-// The first graph is built from step 20 to step 22.
+// The build of the first graph begins at step 20, and the graph is used from step 22 on.
 constexpr int kBegin = 20;
 constexpr int kUse = 22;
 
@@ -85,7 +85,7 @@ TEST(RankGraphs, EqualThoseOfOneProcess) {
 }
 
 // The state is saved before, during and after the build of the first graph.
-TEST(RankGraphs, RunsGoOnOnOtherRanks) {
+TEST(RankGraphs, RunsResumeOnOtherNumbersOfRanks) {
   for (const bool exact : {true, false}) {
     const Runs runs(exact);
     const planner::Program program = runs.program(3);

@@ -72,7 +72,7 @@ struct RankOptions {
   int stops_in_step = -1;              // step in which this rank is asked to stop
   int gives_up_in_step = -1;           // step in which this rank leaves the run
   std::chrono::milliseconds delay{0};  // delay of broadcasts that do not belong to a step
-  const SharedStore* from = nullptr;   // start of the run; it saves to `to` after its last step
+  const SharedStore* from = nullptr;   // state from which the run starts; after its last step it saves to `to`
   SharedStore* to = nullptr;
 };
 

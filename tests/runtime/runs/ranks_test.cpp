@@ -67,7 +67,7 @@ TEST(Ranks, TheWholeProductOfPlansGivesTheBitsOfOneProcess) {
   }
 }
 
-TEST(Ranks, ARankHasTheWeightsOfItsDevicesAlone) {
+TEST(Ranks, ARankHoldsOnlyTheWeightsOfItsDevices) {
   const ModelOptions model = testing::hard_model();
   const Prepared prepared = testing::prepare_for(testing::make_module(model));
   const auto program =
@@ -94,7 +94,7 @@ TEST(Ranks, AnErrorOfOneRankEndsTheStepOfAll) {
   EXPECT_EQ(results[0].status.error().kind, ErrorKind::kNonFinite) << "the rank itself keeps the whole error";
 }
 
-TEST(Ranks, AStopOfOneRankEndsTheRunOfAllWithTheSameStep) {
+TEST(Ranks, AStopOfOneRankEndsTheRunOfAllAfterTheSameStep) {
   const ModelOptions model = testing::hard_model();
   const Prepared prepared = testing::prepare_for(testing::make_module(model));
   const auto program = testing::make_program(prepared, kTwoStages);

@@ -109,7 +109,7 @@ class RowFormats : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(RowFormats, LearnAsRowsInF32Do) {
+TEST_F(RowFormats, LearnAlmostAsWellAsRowsInF32) {
   const CommandResult wide = train("f32", "f32", "f32");
   ASSERT_EQ(wide.exit, 0) << wide.err;
   const double accuracy = last(wide, "eval").at("metrics").begin()->get<double>();
@@ -125,7 +125,7 @@ TEST_F(RowFormats, LearnAsRowsInF32Do) {
 }
 
 // The run is stopped in the middle of an epoch and resumed with other devices and shards.
-TEST_F(RowFormats, ARunThatWasStoppedGoesOnWithTheSameBits) {
+TEST_F(RowFormats, AStoppedRunResumesWithTheSameBits) {
   for (const auto& [format, states] :
        std::vector<std::pair<std::string, std::string>>{{"bf16", "bf16"}, {"fp8", "bf16"}}) {
     const CommandResult whole = train(format + "1", format, states, {"--steps", "70", "--devices", "1"});
@@ -163,7 +163,7 @@ TEST_F(RowFormats, CheckpointsHoldTheFormatAndAreEvaluatedInIt) {
 
 // A run starts from rows in another format. Converting to a narrower format rounds to the nearest value; converting to
 // a wider one is exact.
-TEST_F(RowFormats, ARunBeginsFromRowsInAnotherFormat) {
+TEST_F(RowFormats, ARunStartsFromRowsInAnotherFormat) {
   for (const char* format : {"f32", "bf16", "fp8"}) {
     const CommandResult first = train(format, format, "f32");
     ASSERT_EQ(first.exit, 0) << first.err;
@@ -190,7 +190,7 @@ TEST_F(RowFormats, ARunBeginsFromRowsInAnotherFormat) {
 }
 
 // Uses a plan file, which must also hold the formats.
-TEST_F(RowFormats, ARunTakesTheMemoryThatThePlanSays) {
+TEST_F(RowFormats, ARunUsesTheMemoryOfItsPlan) {
   const auto arenas = [&](const std::string& weights, const std::string& states) {
     const CommandResult planned = run({"plan", "m.xgraph", "-o", weights + ".xplan", "--format", "json", "--devices",
                                        "2", "--set", "classes=20000", "--set", "train.groups.id.weights=" + weights,
@@ -204,7 +204,7 @@ TEST_F(RowFormats, ARunTakesTheMemoryThatThePlanSays) {
     return static_cast<double>(sum);
   };
   constexpr double kElements = 20'000 * 24;
-  // Slices of workers hold 128 rows of weights and two states in f32.
+  // The tolerance covers the slices of workers: 128 rows of weights and two states in f32.
   EXPECT_NEAR(arenas("f32", "f32") - arenas("fp8", "bf16"), kElements * (3 + 2) - 20'000 * 4, 100'000);
 }
 

@@ -28,7 +28,7 @@ struct Recorder final : EventSink {
   std::vector<ProfileEvent> profiles;
   std::vector<GraphEvent> graphs;
   std::vector<WarnEvent> warnings;
-  std::vector<std::pair<Work, int64_t>> works;  // each with the amount of work done
+  std::vector<std::pair<Work, int64_t>> works;  // reported kinds of work, each with the amount of work done
   std::vector<std::string> subjects;
   // A step is reported if its number, counted from 1, is a multiple of `every`.
   int64_t every = 1;

@@ -89,7 +89,7 @@ TEST_F(RunningMeans, AreTheSameForEveryPlanAndAfterAStop) {
   }
 }
 
-TEST_F(RunningMeans, AreWhatAnEvaluationMeasuresDuringTheRunAndAfterIt) {
+TEST_F(RunningMeans, AreEvaluatedDuringTheRunAndAfterIt) {
   const auto measured = [&](const std::string& out, const Flags& flags) {
     double accuracy = -1;
     for (const nlohmann::json& event : train(out, with(flags, "train.lr=0.05"))) {
@@ -106,7 +106,7 @@ TEST_F(RunningMeans, AreWhatAnEvaluationMeasuresDuringTheRunAndAfterIt) {
   EXPECT_THAT(after.out, HasSubstr(fmt::format("{:.2f} %", 100 * during)));
 }
 
-TEST_F(RunningMeans, ARunThatGoesOnNeedsThemAndOneThatBeginsTakesThem) {
+TEST_F(RunningMeans, AResumedRunNeedsThemAndANewRunStartsFromThem) {
   train("plain", {"--steps", "5"});
   const CommandResult refused = run(with({"train", kFile, "--deterministic", "-C", "plain"}, kMean));
   EXPECT_EQ(refused.exit, 1) << refused.out;
@@ -120,7 +120,7 @@ TEST_F(RunningMeans, ARunThatGoesOnNeedsThemAndOneThatBeginsTakesThem) {
 }
 
 // The plan's size of a save equals the size of the files, except for names, digests and the text of the model.
-TEST_F(RunningMeans, AreInTheSizeOfASaveThatAPlanTells) {
+TEST_F(RunningMeans, AreCountedInThePlannedSizeOfASave) {
   const Flags flags = with(kMean, Flags{"--devices", "2", "--set", "schedule.replicas=2"});
   const CommandResult planned = run(with({"plan", kFile, "--format", "json"}, flags));
   ASSERT_EQ(planned.exit, 0) << planned.err;
@@ -135,7 +135,7 @@ TEST_F(RunningMeans, AreInTheSizeOfASaveThatAPlanTells) {
   EXPECT_LT(written, told + 20000);
 }
 
-TEST_F(RunningMeans, ArePlannedAndRefusedWhereTheyCannotBe) {
+TEST_F(RunningMeans, AreInThePlannedMemoryAndRefusedIfUnsupported) {
   const auto states = [&](const Flags& flags) {
     const CommandResult planned = run(with({"plan", kFile, "--devices", "1", "--format", "json"}, flags));
     EXPECT_EQ(planned.exit, 0) << planned.err;

@@ -198,9 +198,9 @@ class SyntheticRows final : public BatchSource, public RowSource {
     poisoned_ = sample;
     poison_ = value;
   }
-  // Makes the batch of this step never come: the run is asked to stop while it waits for it.
+  // The batch of this step never arrives: the run is asked to stop while it waits for the batch.
   void stop_at(int64_t step) { stops_at_ = step; }
-  // Gives no batch from this step on, and no rows at all.
+  // Makes all batches from this step on fail, and also all rows of an evaluation.
   void fail_from(int64_t step) { fails_from_ = step; }
 
  private:
@@ -242,7 +242,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   StepRows steps_;
   size_t x_ = 0;
   size_t label_ = 0;
-  size_t weight_ = 0;  // 0: rows have no weights
+  size_t weight_ = 0;  // input with the weights of rows; 0: rows have no weights
   std::span<const BatchView> ring_;
   int64_t filled_ = 0;
   Status rows_read_;

@@ -64,7 +64,7 @@ class States : public CommandRuns {
 
 TEST_F(States, EveryPlanHasTheSameBits) { expect_one_result(); }
 
-TEST_F(States, AStoppedRunGoesOnAndIsEvaluated) {
+TEST_F(States, AStoppedRunResumesAndIsEvaluated) {
   const std::string whole = weights("whole", {"--devices", "1"});
   weights("parts", {"--devices", "2", "--set", "schedule.stages=2", "--steps", "17"});
   EXPECT_EQ(weights("parts", {"--devices", "1", "--resume", "auto"}), whole);
@@ -80,7 +80,7 @@ TEST_F(States, AStoppedRunGoesOnAndIsEvaluated) {
 
 // A state may not be read on both sides of a cut. So only the cut between `scaled` and the readers of `level` is
 // possible.
-TEST_F(States, NoStageIsCutBetweenReadersOfAState) {
+TEST_F(States, AllReadersOfAStateAreInOneStage) {
   const auto plan = run({"plan", kFile, "--devices", "16", "--set", "schedule.stages=16"});
   EXPECT_EQ(plan.exit, 1) << plan.out;
   EXPECT_THAT(plan.err, HasSubstr("XG0602"));

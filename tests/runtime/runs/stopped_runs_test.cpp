@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Kept{"SampleBf16", ActiveSpec::kSample, RowFormat::kBf16, RowFormat::kBf16}),
     [](const auto& param) { return std::string(param.param.name); });
 
-TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
+TEST_P(StoppedRuns, ResumeWithTheSameLosses) {
   MemoryStore at_end;
   const auto whole = train_with(&at_end, -1);
   ASSERT_TRUE(whole.ok()) << whole.error().message;
@@ -116,7 +116,7 @@ TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
 }
 
 // Step 55 waits for the first graph. The run ends before that step or, if the graph is already there, after it.
-TEST_P(StoppedRuns, AStopWhileAGraphIsWaitedForLosesNothing) {
+TEST_P(StoppedRuns, AStopDuringTheWaitForAGraphLosesNoStep) {
   const auto whole = train_with(nullptr, 80);
   ASSERT_TRUE(whole.ok()) << whole.error().message;
   MemoryStore store;

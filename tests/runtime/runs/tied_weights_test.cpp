@@ -61,7 +61,7 @@ TEST_F(TiedWeights, EveryPlanHasTheSameBits) {
   expect_one_result();
 }
 
-TEST_F(TiedWeights, AStoppedRunGoesOnWithOtherStages) {
+TEST_F(TiedWeights, AStoppedRunResumesWithOtherStages) {
   write_model(kTied);
   const std::string whole = weights("whole", {"--devices", "1"});
   weights("parts", {"--devices", "2", "--set", "schedule.stages=2", "--steps", "17"});
@@ -90,7 +90,7 @@ TEST_F(TiedWeights, GradientsOfTheReadersAreAdded) {
 }
 
 // A stage has one copy in memory for any number of readers, and the plan counts the weight once.
-TEST_F(TiedWeights, APlanHasOneCopyInAStage) {
+TEST_F(TiedWeights, APlanHasOneCopyPerStage) {
   write_model(kTied);
   ASSERT_EQ(run({"plan", kFile, "--devices", "1", "-o", "one.xplan"}).exit, 0);
   const std::string one = run({"show", "--emit", "program", "one.xplan"}).out;
@@ -142,7 +142,7 @@ TEST_F(TiedWeights, SettingsWithoutEffectAreRefused) {
 }
 
 // If two weights of the same type are exchanged, it is another model.
-TEST_F(TiedWeights, EvaluationKnowsWhichWeightAnOperatorReads) {
+TEST_F(TiedWeights, EvaluationRefusesAModelWithExchangedWeights) {
   const auto text = [](const std::string& last) {
     return "xgraph 1\n\nmodel m {\n  input x: f32[N, 8]\n\n  param a: [8, 8] = he_normal()\n  param b: [8, 8] = "
            "he_normal()\n\n  logits = x -> matmul(a) -> tanh -> matmul(b) -> tanh -> matmul(" +

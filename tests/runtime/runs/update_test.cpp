@@ -157,7 +157,7 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// Computes in f64 the first step of lars or lamb on values that share a ratio. `ratio`: whether they have a ratio.
+// Computes in f64 the first step of lars or lamb on the values of a tensor. `ratio`: whether it has a trust ratio.
 std::vector<double> first_step(const std::string& optimizer, std::span<const float> w, std::span<const float> g,
                                bool ratio, double rate, double decay) {
   std::vector<double> weights(w.begin(), w.end());

@@ -79,7 +79,7 @@ TEST(SaveInterval, FewClockReadingsFindTheStepAndAllRanksAgree) {
 }
 
 // If a run fails every minute and saves 73 MiB, its first save comes after less than ten seconds of steps.
-TEST(SaveInterval, TheFirstOneGoesByTheBytes) {
+TEST(SaveInterval, TheFirstIntervalIsEstimatedFromTheBytes) {
   EXPECT_LT(SaveInterval(60, 73 * kMiB).seconds(), 4);
   EXPECT_GT(SaveInterval(60, 0).seconds(), 0);
   EXPECT_EQ(SaveInterval(60, 20'000'000'000).seconds(), best_interval(20, 60));

@@ -68,7 +68,7 @@ TEST(Trainer, ATinyDenseClassifierLearns) {
   EXPECT_EQ(trained.outcome->weights.size(), 32u);
 }
 
-TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
+TEST(Trainer, ReportsTheBusyAndIdleTimeOfEachDevice) {
   const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2});
   ASSERT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
   double busy = 0;
@@ -87,7 +87,7 @@ TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
                                         {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
 }
 
-TEST(Trainer, StepsSlowerThanPredictedAreReportedOnceWithTheirPlace) {
+TEST(Trainer, StepsSlowerThanPredictedCauseOneWarningWithTheSlowPart) {
   const auto slow = [](Seconds predicted_step) {
     const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, predicted_step);
     EXPECT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
@@ -158,7 +158,7 @@ TEST_F(RunsTest, AStoppedAndResumedRunEndsWithTheSameBits) {
 
 // lars and lamb have the states of sgd and adamw. Their ratios are computed from weights, states and gradients, so they
 // need no state.
-TEST_F(RunsTest, ARunWithTrustRatiosGoesOnByAnotherPlan) {
+TEST_F(RunsTest, ARunWithTrustRatiosResumesWithAnotherPlan) {
   for (const auto& [optimizer, states] :
        std::vector<std::pair<std::string, std::vector<std::string>>>{{"lars", {"velocity"}}, {"lamb", {"m", "v"}}}) {
     SCOPED_TRACE(optimizer);
@@ -187,7 +187,7 @@ TEST_F(RunsTest, ARunWithTrustRatiosGoesOnByAnotherPlan) {
   }
 }
 
-TEST_F(RunsTest, ValuesThatACheckpointReplacesAreNotComputed) {
+TEST_F(RunsTest, InitialWeightsAreNotComputedIfACheckpointReplacesThem) {
   MemoryStore store;
   ASSERT_TRUE(train_with(&store, 2).ok());
   EXPECT_THAT(events_.subjects, ::testing::Contains("the initial weights"));
@@ -226,7 +226,7 @@ class RowsThatStopComing final : public BatchSource {
   BatchSource& rows_;
 };
 
-TEST_F(RunsTest, AStopWhileABatchDoesNotComeSavesTheStepsBeforeIt) {
+TEST_F(RunsTest, AStopDuringTheWaitForABatchSavesTheStepsBeforeIt) {
   SyntheticRows synthetic(prepared_.module.graph, options_, 1000);
   RowsThatStopComing rows(synthetic);
   MemoryStore store;
@@ -238,7 +238,7 @@ TEST_F(RunsTest, AStopWhileABatchDoesNotComeSavesTheStepsBeforeIt) {
   EXPECT_EQ(store.latest->step, 3);
 }
 
-TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
+TEST_F(RunsTest, TheErrorForANonFiniteValueNamesItsOperatorAndRows) {
   options_ = {.layers = 0};
   prepared_ = prepare_for(make_module(options_));
   const std::vector<float> large(static_cast<size_t>(options_.width * options_.input), 1e20F);
@@ -262,7 +262,7 @@ TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
   EXPECT_EQ(store.saves, 0);
 }
 
-TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
+TEST_F(RunsTest, NonFiniteDataIsNotBlamedOnTheLearningRate) {
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
   rows.poison(2 * options_.batch + 9);
   const auto outcome = train_on(rows, nullptr);
@@ -321,7 +321,7 @@ struct StopsAt final : RowSource {
   std::atomic<bool>& asked;
 };
 
-TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
+TEST_F(RunsTest, AStopRequestEndsAnEvaluation) {
   MemoryStore store;
   std::atomic<bool> stop{false};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
@@ -336,7 +336,7 @@ TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
   EXPECT_EQ(events_.ends.at(0).exit, 75);
 }
 
-TEST_F(RunsTest, ARunThatStopsInAnEvaluationTellsTheLossOfItsLastStep) {
+TEST_F(RunsTest, ARunThatStopsInAnEvaluationReportsTheLossOfItsLastStep) {
   Module module = make_module(options_);
   module.train.eval_every = TrainSpan{5, TrainSpan::kSteps};
   prepared_ = prepare_for(module);
@@ -354,7 +354,7 @@ TEST_F(RunsTest, ARunThatStopsInAnEvaluationTellsTheLossOfItsLastStep) {
   EXPECT_EQ(outcome->loss, whole->loss);
 }
 
-TEST_F(RunsTest, AnEvaluationThatWasLeftIsMadeUpForByTheNextRun) {
+TEST_F(RunsTest, AResumedRunMakesTheMissingEvaluationOfItsLastStep) {
   MemoryStore store;
   SyntheticRows val(prepared_.inference.graph, options_, 101);
   {
@@ -371,7 +371,7 @@ TEST_F(RunsTest, AnEvaluationThatWasLeftIsMadeUpForByTheNextRun) {
   EXPECT_EQ(events_.evals[0].step, 12);
 }
 
-TEST_F(RunsTest, LearnedWeightsOutliveMemoryThatEndsInAnEvaluation) {
+TEST_F(RunsTest, LearnedWeightsAreSavedIfAnEvaluationRunsOutOfMemory) {
   struct Greedy final : RowSource {
     std::string_view name() const override { return "val"; }
     int64_t samples() const override { return 100; }
@@ -388,7 +388,7 @@ TEST_F(RunsTest, LearnedWeightsOutliveMemoryThatEndsInAnEvaluation) {
   EXPECT_EQ(store.latest->step, 12);
 }
 
-TEST_F(RunsTest, LearnedWeightsOutliveAnEvaluationThatFails) {
+TEST_F(RunsTest, LearnedWeightsAreSavedIfAnEvaluationFails) {
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
   SyntheticRows broken(prepared_.inference.graph, options_, 101);
@@ -400,7 +400,7 @@ TEST_F(RunsTest, LearnedWeightsOutliveAnEvaluationThatFails) {
   EXPECT_EQ(store.latest->step, 12);
 }
 
-TEST_F(RunsTest, LearnedWeightsOutliveDataThatEnds) {
+TEST_F(RunsTest, LearnedWeightsAreSavedIfTheDataFails) {
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
   rows.fail_from(7);

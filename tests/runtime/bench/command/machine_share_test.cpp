@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(BenchShare, IsNotKnownOnALoadedMachine) {
+TEST(BenchShare, IsNotReportedIfOtherProgramsUseTheProcessors) {
   const std::string rates = "460.0 GFLOP/s";
   EXPECT_EQ(share_text({.share = 0.42, .processor_share = 0.43}, rates),
             "42 % of 460.0 GFLOP/s, by processor time 43 %");

@@ -58,10 +58,10 @@ class RowCopiesTest : public ::testing::Test {
 
   testing::CheckpointModel model{2, kClasses};
   StateFile file;
-  std::vector<std::vector<float>> begin_;  // values when the save began, by tensor
+  std::vector<std::vector<float>> begin_;  // values of each tensor when the save began
 };
 
-TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWere) {
+TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWereWhenTheSaveBegan) {
   SaveMemory memory(1, 8 * SaveMemory::kPage);
   RowCopies copies(model.state(), file, memory);
   ASSERT_EQ(file.tensors.size(), 3U) << "weights and two states of adamw";
@@ -91,7 +91,7 @@ TEST_F(RowCopiesTest, NoRowIsKeptWithoutMemory) {
   EXPECT_TRUE(copies.keep(rows)) << "nothing has to be kept after the end";
 }
 
-TEST_F(RowCopiesTest, RowsChangeWhileTheFileIsRead) {
+TEST_F(RowCopiesTest, RowsThatChangeDuringTheReadHaveTheirEarlierValues) {
   constexpr uint64_t kSeed = 20261127;
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 50; ++round) {

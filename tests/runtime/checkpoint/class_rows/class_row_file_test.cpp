@@ -84,12 +84,12 @@ class ClassRowFileTest : public ::testing::Test {
   RowsLayout layout_ = small_rows();
 };
 
-TEST_F(ClassRowFileTest, GoBackToTheCheckpointAndOnFromIt) {
+TEST_F(ClassRowFileTest, RowsOfTheCheckpointAreRestoredAndTheRunContinues) {
   const Sections late = leave_killed(20);
   ASSERT_NE(late, RowsModel(layout_).at(5));
   expect_checkpoint();
   EXPECT_EQ(names(), (std::vector<std::string>{"manifest", "rows.id", "rows.id.undo-" + version().log}));
-  // Once more: the log is empty now, and records changes from here on.
+  // The log is empty now and records later changes, so the rows can be restored a second time.
   leave_killed(3);
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
@@ -97,7 +97,7 @@ TEST_F(ClassRowFileTest, GoBackToTheCheckpointAndOnFromIt) {
   EXPECT_EQ(run.contents(), RowsModel(layout_).at(10));
 }
 
-TEST_F(ClassRowFileTest, LogNothingWithoutACheckpoint) {
+TEST_F(ClassRowFileTest, NothingIsLoggedBeforeTheFirstCheckpoint) {
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
   ASSERT_TRUE(run.step().ok());
@@ -106,7 +106,7 @@ TEST_F(ClassRowFileTest, LogNothingWithoutACheckpoint) {
   EXPECT_EQ(run.contents(), RowsModel(layout_).at(1));
 }
 
-TEST_F(ClassRowFileTest, TakeTheDiskThatTheLayoutSays) {
+TEST_F(ClassRowFileTest, TheDiskSpaceOfTheLayoutIsReserved) {
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
   struct stat info {};
@@ -133,7 +133,7 @@ TEST_F(ClassRowFileTest, TakeTheDiskThatTheLayoutSays) {
   EXPECT_LT(large.undo_bytes(10'000'000, 100), 721'000'000);
 }
 
-TEST_F(ClassRowFileTest, LogManyRowsInSeveralRecords) {
+TEST_F(ClassRowFileTest, ManyRowsAreLoggedInSeveralRecords) {
   layout_ = small_rows(300'000);
   {
     FailingIo io(FailingIo::Fault::kKilled, 1'000'000);
@@ -153,7 +153,7 @@ TEST_F(ClassRowFileTest, LogManyRowsInSeveralRecords) {
   EXPECT_EQ(run.contents(), RowsModel(layout_, 290'000).at(1));
 }
 
-// Each system call is once the last one that succeeds. The files must then hold a checkpoint: the one that was
+// For each n, all system calls after the n-th fail. The files must then hold a checkpoint: the one that was
 // announced last, or the one that was being saved.
 TEST_F(ClassRowFileTest, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
   for (const auto fault : {FailingIo::Fault::kKilled, FailingIo::Fault::kFull}) {
@@ -226,7 +226,7 @@ TEST_F(ClassRowFileTest, ASaveThatFailsLeavesTheLogInUse) {
   expect_checkpoint();
 }
 
-TEST_F(ClassRowFileTest, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
+TEST_F(ClassRowFileTest, RowsAreRestoredAfterAPowerCutOnlyIfTheLogIsComplete) {
   ClassRowFileOptions other;
   other.owner.boot = std::string(kBootDigits, 'e');
   // Rows have changed, and the log may have lost records of them.
@@ -262,7 +262,7 @@ TEST_F(ClassRowFileTest, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
   EXPECT_EQ(refusal(layout_, nobody).code, "XG0717");
 }
 
-TEST_F(ClassRowFileTest, ADurableLogThatIsDamagedInTheMiddleIsSeenAfterAPowerCut) {
+TEST_F(ClassRowFileTest, ADurableLogDamagedInTheMiddleIsDetectedAfterAPowerCut) {
   leave_killed(6, {.durable = true});
   const std::string whole = read_file(log_path());
   ClassRowFileOptions other;
@@ -277,7 +277,7 @@ TEST_F(ClassRowFileTest, ADurableLogThatIsDamagedInTheMiddleIsSeenAfterAPowerCut
   EXPECT_EQ(refusal(layout_, other).code, "XG0710");
 }
 
-TEST_F(ClassRowFileTest, EverySingleBitOfALogCounts) {
+TEST_F(ClassRowFileTest, AnyFlippedBitOfALogIsDetected) {
   leave_killed(3);
   const std::string whole = read_file(log_path());
   for (size_t at = 0; at < whole.size(); at += at < 400 ? 1 : 13) {
@@ -291,7 +291,7 @@ TEST_F(ClassRowFileTest, EverySingleBitOfALogCounts) {
 }
 
 // A kill during a write leaves a part of a record. Its rows have not changed yet.
-TEST_F(ClassRowFileTest, APartOfARecordIsNotUsed) {
+TEST_F(ClassRowFileTest, AnIncompleteRecordIsNotUsed) {
   leave_killed(3);
   const std::string rows = read_file(path());
   const std::string log = read_file(log_path());
@@ -314,7 +314,7 @@ TEST_F(ClassRowFileTest, APartOfARecordIsNotUsed) {
   EXPECT_NE(partly, rows);
 }
 
-TEST_F(ClassRowFileTest, EverySingleBitOfAHeaderCounts) {
+TEST_F(ClassRowFileTest, AnyFlippedBitOfAHeaderIsDetected) {
   const std::string text = print_class_row_header({draw_id(), layout_});
   ASSERT_EQ(static_cast<Bytes>(text.size()), kClassRowHeaderBytes);
   const auto parse = [](const std::string& bytes) {
@@ -341,7 +341,7 @@ TEST_F(ClassRowFileTest, EverySingleBitOfAHeaderCounts) {
   }
 }
 
-TEST_F(ClassRowFileTest, AreRefusedForOtherLayouts) {
+TEST_F(ClassRowFileTest, FilesWithAnotherLayoutAreRefused) {
   leave_killed(3);
   RowsLayout other = layout_;
   other.rows += 1;
@@ -359,7 +359,7 @@ TEST_F(ClassRowFileTest, AreRefusedForOtherLayouts) {
   expect_checkpoint();
 }
 
-TEST_F(ClassRowFileTest, AreRefusedIfBrokenOrOfAnotherRun) {
+TEST_F(ClassRowFileTest, BrokenFilesAndFilesOfAnotherRunAreRefused) {
   leave_killed(3);
   const std::string rows = read_file(path());
   const std::string log = read_file(log_path());
@@ -412,7 +412,7 @@ TEST_F(ClassRowFileTest, AreRefusedIfBrokenOrOfAnotherRun) {
   expect_checkpoint();
 }
 
-TEST_F(ClassRowFileTest, BelongToOneProcessAtATime) {
+TEST_F(ClassRowFileTest, AFileBelongsToOneProcessAtATime) {
   leave_killed(3);
   {
     RowsRun run(directory(), layout_);
@@ -420,19 +420,19 @@ TEST_F(ClassRowFileTest, BelongToOneProcessAtATime) {
     EXPECT_EQ(refusal(layout_).code, "XG0712");
     EXPECT_EQ(ClassRowFile::create(path(), layout_).error().code, "XG0712");
   }
-  // A file system without locks. There, the log names its owner.
+  // On a file system without locks, the owner is read from the log.
   class Unlocked final : public Io {
     int lock(int /*file*/) override { return ENOLCK; }
   } io;
   EXPECT_EQ(refusal(layout_, {.io = &io}).code, "XG0712");
   const std::string log = read_file(log_path());
   UndoHeader header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
-  header.owner.start += 1;  // that process seems to have ended
+  header.owner.start += 1;  // another start time, so the owner seems to have ended
   write(log_path(), print_undo_header(header) + log.substr(static_cast<size_t>(kUndoHeaderBytes)));
   EXPECT_TRUE(ClassRowFile::restore(path(), layout_, version(), {.io = &io}).ok());
 }
 
-TEST_F(ClassRowFileTest, AreMadeWholeOrNotAtAll) {
+TEST_F(ClassRowFileTest, AFileIsMadeCompletelyOrNotAtAll) {
   class Full final : public Io {
     int reserve(int /*file*/, int64_t /*bytes*/) override { return ENOSPC; }
   } full;
@@ -463,7 +463,7 @@ TEST_F(ClassRowFileTest, AreMadeWholeOrNotAtAll) {
 }
 
 // If a log claims to be larger than its file, no memory is reserved for that size.
-TEST_F(ClassRowFileTest, ALogThatClaimsMuchIsRefused) {
+TEST_F(ClassRowFileTest, ALogThatClaimsAHugeSizeIsRefused) {
   leave_killed(1);
   std::string log = read_file(log_path());
   const uint64_t much = uint64_t{1} << 60;

@@ -112,7 +112,7 @@ class SecondCopies : public testing::CheckpointDirectory {
   Model model_{2};
 };
 
-TEST_F(SecondCopies, AreTheCheckpointsByteByByte) {
+TEST_F(SecondCopies, EqualTheCheckpointsByteByByte) {
   save({10, 20});
   const auto here = files_below(root_);
   EXPECT_GT(here.size(), 15U);
@@ -134,7 +134,7 @@ TEST_F(SecondCopies, FollowSavesInTheBackground) {
   EXPECT_EQ(files_below(copy_), files_below(root_));
 }
 
-TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
+TEST_F(SecondCopies, RestoreFilesThatAreLostOrDamaged) {
   save({10, 20});
   const auto whole = files_below(root_);
   const auto wanted = model_.contents();
@@ -196,7 +196,7 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
 }
 
 // The disk of the checkpoints is full after a given number of writes. The first write is the one to the lock file.
-TEST_F(SecondCopies, AreTriedAgainIfNotAllCanBeRestored) {
+TEST_F(SecondCopies, AreRestoredByTheNextAttemptIfTheDiskWasFull) {
   save({20});
   const auto whole = files_below(root_);
   int failed = 0;
@@ -219,7 +219,7 @@ TEST_F(SecondCopies, AreTriedAgainIfNotAllCanBeRestored) {
   EXPECT_LT(failed, 13);
 }
 
-TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
+TEST_F(SecondCopies, RestoreTheStepThatResumeNames) {
   save({10, 20});
   model_.fill(10);
   for (const std::string& named : {root_ + "/step-000010", root_ + "/step-000010/"}) {
@@ -244,7 +244,7 @@ TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
   EXPECT_THAT(names(), ElementsAre("lock"));
 }
 
-TEST_F(SecondCopies, LeaveTheErrorIfAlsoDamaged) {
+TEST_F(SecondCopies, DoNotHideTheErrorIfTheyAreAlsoDamaged) {
   save({10, 20});
   const std::string name = "/step-000020/trunk.safetensors";
   flip_a_bit(root_ + name);
@@ -268,7 +268,7 @@ TEST_F(SecondCopies, LeaveTheErrorIfAlsoDamaged) {
   }
 }
 
-TEST_F(SecondCopies, AreKeptAsTheCheckpointsAre) {
+TEST_F(SecondCopies, AreRemovedTogetherWithTheirCheckpoints) {
   CheckpointOptions with = with_copy();
   with.keep = 2;
   auto saves = store(with);
@@ -287,7 +287,7 @@ TEST_F(SecondCopies, AreKeptAsTheCheckpointsAre) {
 }
 
 // When step 3 is saved, the copy of step 1 is being written and that of step 2 waits, so step 2 is not copied.
-TEST_F(SecondCopies, LeaveOutCheckpointsOnASlowDiskAndHoldUpNoSave) {
+TEST_F(SecondCopies, SkipCheckpointsOnASlowDiskAndDelayNoSave) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -313,7 +313,7 @@ TEST_F(SecondCopies, LeaveOutCheckpointsOnASlowDiskAndHoldUpNoSave) {
   EXPECT_EQ(files_below(copy_), files_below(root_));
 }
 
-TEST_F(SecondCopies, LeaveNothingIfTheyEndEarly) {
+TEST_F(SecondCopies, LeaveNoTemporaryFilesIfTheStoreIsDestroyedEarly) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -331,7 +331,7 @@ TEST_F(SecondCopies, LeaveNothingIfTheyEndEarly) {
   }
 }
 
-TEST_F(SecondCopies, SayWhyOnAFullDiskAndLeaveTheOlderOnes) {
+TEST_F(SecondCopies, ReportAFullDiskAndKeepTheOlderCopies) {
   for (int64_t writes = 0; writes < 12; ++writes) {
     fs::remove_all(root_);
     fs::remove_all(copy_);
@@ -374,7 +374,7 @@ TEST_F(SecondCopies, AreNotPublishedForADamagedCheckpoint) {
   EXPECT_FALSE(fs::exists(copy_ + "/step-000001"));
 }
 
-TEST_F(SecondCopies, AreRefusedWhereTheyCannotBe) {
+TEST_F(SecondCopies, AreRefusedInUnsuitableDirectories) {
   const auto refusal = [&](const std::string& path) {
     CheckpointOptions with = with_copy();
     with.copy = path;
@@ -508,7 +508,7 @@ TEST_F(CopiesOfRanks, LieOnTheNextHost) {
   EXPECT_EQ(fs::exists(copy_of(0) + "/step-000020/model.json"), false);
 }
 
-TEST_F(CopiesOfRanks, TogetherGiveBackTheStep) {
+TEST_F(CopiesOfRanks, TogetherRestoreTheStep) {
   const auto expect_whole = [&](size_t files, const std::string& what) {
     for (const auto& result : put_all_back()) {
       ASSERT_TRUE(result.ok()) << what << ": " << result.error().message;
@@ -531,7 +531,7 @@ TEST_F(CopiesOfRanks, TogetherGiveBackTheStep) {
   expect_whole(9, "all");
 }
 
-TEST_F(CopiesOfRanks, LeaveTheErrorIfTheirHostIsLost) {
+TEST_F(CopiesOfRanks, DoNotHideTheErrorIfTheirHostIsLost) {
   fs::remove_all(copy_of(1));
   flip_a_bit(root_ + "/step-000020/" + files_[1][0].name);
   for (const auto& result : put_all_back()) {

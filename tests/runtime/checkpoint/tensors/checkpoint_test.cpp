@@ -66,7 +66,7 @@ TEST_F(Checkpoint, ManifestDescribesTheRun) {
     EXPECT_EQ(info->manifest.format, 5);
     EXPECT_EQ(read_classes(*info).value(), options().classes);
     EXPECT_EQ(info->bytes, saved->bytes);
-    // 300 rows of 32 · 3 bytes are in ranges of 64 rows.
+    // A row of the head has 32 bytes in each of 3 tensors. The 300 rows are in 5 files of at most 64 rows.
     EXPECT_EQ(info->manifest.files.size(), 2u + 5u + 1u);
     EXPECT_EQ(info->manifest.files[3].name, "head.id.r0000000064.safetensors");
   }
@@ -149,7 +149,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
   fs::create_directories(root_);
   ASSERT_EQ(in_child([&] {
               const auto left = PendingDirectory::make(root_, "step-000003");
-              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // does not remove it
+              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // its directory is left behind
               return 2;
             }),
             0);
@@ -159,7 +159,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
     ASSERT_TRUE(kept->save(model.state(), step, step).ok());
   }
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000003", "step-000004"}));
-  // The run goes back to an earlier step. Later steps belong to the earlier course of the run and stay.
+  // The run goes back to an earlier step. Later steps belong to the earlier part of the run and are kept.
   ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000002", "step-000003", "step-000004"}));
   EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
@@ -234,7 +234,7 @@ TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
 }
 
 // A run on another host has the lock. The lock can be taken on this host, since a network file system locks per file.
-TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
+TEST_F(Checkpoint, ALockHeldByAnotherHostIsDetected) {
   fs::create_directories(root_);
   const std::string lock = root_ + "/lock";
   write(lock, "node7 0123456789abcdef0123456789abcdef.4026531836.77.1234\n");
@@ -249,7 +249,7 @@ TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
   EXPECT_EQ(read(lock), "") << "it was given back";
 }
 
-TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
+TEST_F(Checkpoint, WithoutLocksTheLockFileShowsWhetherItsOwnerMayBeAlive) {
   struct WithoutLocks : Io {
     int lock(int) override { return ENOLCK; }
   } io;
@@ -277,14 +277,14 @@ TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
   EXPECT_FALSE(take().ok()) << "of another host nothing is known";
 }
 
-TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
+TEST_F(Checkpoint, UnfinishedSavesOfOtherProcessesAreKept) {
   Model model(1);
   model.fill(1);
   fs::create_directories(root_);
   Owner other = this_process();
   other.boot = std::string(32, 'a');
   Owner before = this_process();
-  ++before.start;  // another process has got its number
+  ++before.start;  // the process id now belongs to another process
   ASSERT_EQ(parse_owner(to_text(before)), before);
   const std::string tail = "-0000000000000001";
   for (const Owner& owner : {other, before}) {
@@ -294,13 +294,13 @@ TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef",
                                                "step-000009.tmp-" + to_text(other) + tail}));
-  // The next owner of the lock knows that the previous one has ended.
+  // A process that gets the lock can conclude that the previous owner has ended.
   write(root_ + "/lock", "node7 " + to_text(other) + "\n");
   store();
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef"}));
 }
 
-TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
+TEST_F(Checkpoint, AnyFlippedBitOfManifestOrHeadersIsDetected) {
   Model model(2);
   model.fill(3);
   ASSERT_TRUE(store()->save(model.state(), 7, 70).ok());
@@ -408,7 +408,7 @@ TEST_F(Checkpoint, ManifestsWithOneListOfNamesAreRead) {
   }
 }
 
-TEST_F(Checkpoint, TheFilesOfNamesOfAllInputsAreKeptAsLongAsAStepNeedsThem) {
+TEST_F(Checkpoint, FilesOfClassNamesAreKeptAsLongAsAStepNeedsThem) {
   Model model(1);
   model.fill(1);
   CheckpointOptions with = options();
@@ -425,7 +425,7 @@ TEST_F(Checkpoint, TheFilesOfNamesOfAllInputsAreKeptAsLongAsAStepNeedsThem) {
   EXPECT_EQ(kept->classes()->value(), with.classes);
 }
 
-TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
+TEST_F(Checkpoint, ManifestsOfFormat1ThatContainTheClassNamesAreRead) {
   Model model(1);
   model.fill(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
@@ -465,7 +465,7 @@ TEST_F(Checkpoint, HistoryAndRecordsAreReadAsTheyWereWritten) {
   }
 }
 
-TEST_F(Checkpoint, AFileCalledBestOfAnotherKindIsNotWrittenOver) {
+TEST_F(Checkpoint, AForeignFileNamedBestIsNotOverwritten) {
   Model model(1);
   const auto kept = store();
   ASSERT_TRUE(kept->save(model.state(), 4, 4).ok());
@@ -481,7 +481,7 @@ TEST_F(Checkpoint, AFileCalledBestOfAnotherKindIsNotWrittenOver) {
   EXPECT_EQ(open_checkpoint(root_ + "/best")->manifest.step, 4);
 }
 
-TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
+TEST_F(Checkpoint, TheErrorForADamagedCheckpointNamesAnOlderOne) {
   Model model(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   ASSERT_TRUE(store()->save(model.state(), 2, 2).ok());
@@ -494,7 +494,7 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
   EXPECT_THAT(resumed.error().help, HasSubstr("--resume " + root_ + "/step-000001"));
 }
 
-TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
+TEST_F(Checkpoint, ALaterFormatIsDistinguishedFromDamage) {
   EXPECT_EQ(parse_manifest(R"({"format": 6})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
@@ -521,13 +521,13 @@ TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
             0);
 }
 
-TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
+TEST_F(Checkpoint, AFullDiskLeavesOnlyTheOlderCheckpoint) {
   Model model(2);
   model.fill(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   const auto want = model.contents();
   const auto before = names();
-  // At each limit, another file does not fit.
+  // At each limit of the size of a file, another file of the checkpoint does not fit.
   for (rlim_t limit = 0; limit < 8000; limit += 500) {
     const int status = in_child([&] {
       signal(SIGXFSZ, SIG_IGN);
@@ -573,7 +573,7 @@ TEST_F(Checkpoint, NumbersThatAreNotFiniteAreNotSaved) {
   }
 }
 
-TEST_F(Checkpoint, ALatestThatCannotBeReplacedLeavesNothingBehind) {
+TEST_F(Checkpoint, ASaveThatCannotReplaceLatestLeavesNoFiles) {
   Model model(1);
   model.fill(1);
   const auto kept = store();
@@ -586,19 +586,19 @@ TEST_F(Checkpoint, ALatestThatCannotBeReplacedLeavesNothingBehind) {
   }
 }
 
-TEST_F(Checkpoint, ALatestThatCannotBeReadIsNoReasonToTakeAnother) {
+TEST_F(Checkpoint, AnUnreadableLatestIsAnErrorAndNoOtherStepIsUsed) {
   Model model(1);
   model.fill(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   fs::remove(root_ + "/latest");
   EXPECT_EQ(newest_in(root_).value(), "step-000001");
-  fs::create_symlink("latest", root_ + "/latest");  // ELOOP
+  fs::create_symlink("latest", root_ + "/latest");  // reading it fails with ELOOP
   const auto newest = newest_in(root_);
   ASSERT_FALSE(newest.ok());
   EXPECT_EQ(newest.error().code, "XG0713");
 }
 
-// Network file systems return these errors.
+// Network file systems return these errors from a call that exchanges two names.
 TEST_F(Checkpoint, DirectoriesAreExchangedWithoutAnExchangeCall) {
   const auto names_in = [](const std::string& path) {
     std::set<std::string> names;
@@ -624,7 +624,7 @@ TEST_F(Checkpoint, DirectoriesAreExchangedWithoutAnExchangeCall) {
   }
 }
 
-TEST_F(Checkpoint, NamesThatAreNotTextAreShownUpToTheFault) {
+TEST_F(Checkpoint, PathsThatAreNotUtf8AreShownUpToTheInvalidByte) {
   const std::string parent = root_;
   root_ += "/\xff";
   Model model(1);
@@ -655,7 +655,7 @@ TEST_F(Checkpoint, PathThatIsAFileIsASystemError) {
   EXPECT_EQ(made.error().code, "XG0711");
 }
 
-TEST_F(Checkpoint, KillDuringASaveLeavesAWholeOne) {
+TEST_F(Checkpoint, AKillDuringASaveLeavesACompleteCheckpoint) {
   // A child process saves step after step. Whenever it is killed, the newest checkpoint must be complete and hold the
   // weights of its step.
   const auto contents_at = [](int64_t step) {

@@ -92,7 +92,7 @@ Stored& find(std::vector<Stored>& all, const std::string& name) {
   return *at;
 }
 
-TEST_F(CheckpointRows, AreSavedAndLoadedAsTheyAreOnOtherShards) {
+TEST_F(CheckpointRows, KeepTheirBitsOnAnotherNumberOfShards) {
   for (const RowFormat format : kFormats) {
     save(format);
     Model first = model_of(format);

@@ -68,7 +68,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-TEST_F(ActiveCommands, PlanSaysHowLongGraphsTakeAndWarnsWhereTheyAreSlow) {
+TEST_F(ActiveCommands, PlanPredictsTheTimeOfGraphsAndWarnsIfTheyAreSlow) {
   const CommandResult fast = run({"plan", "m.xgraph", "--dry-run"});
   ASSERT_EQ(fast.exit, 0) << fast.err;
   EXPECT_THAT(fast.out,
@@ -108,7 +108,7 @@ TEST_F(ActiveCommands, TheLogHasActiveClassesAndGraphs) {
   EXPECT_THAT(text.out, Not(HasSubstr("used after step 62")));
 }
 
-TEST_F(ActiveCommands, AnotherChoiceIsReportedAsWritten) {
+TEST_F(ActiveCommands, AChangedSettingIsReportedWithItsOldAndNewValue) {
   ASSERT_EQ(run({"train", "m.xgraph", "--steps", "1"}).exit, 0);
   const CommandResult other = run({"train", "m.xgraph", "--set", "train.active_classes=sample(300)", "--set",
                                    "train.groups.id.untouched=as_is", "--set", "train.groups.id.weights=bf16"});

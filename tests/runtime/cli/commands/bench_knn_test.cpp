@@ -29,7 +29,7 @@ TEST(BenchKnn, HelpNamesItsFlags) {
   EXPECT_TRUE(test::matches_golden(run_xrun({"bench", "knn", "--help"}).out, "help/bench_knn.txt"));
 }
 
-TEST(BenchKnn, FiguresArePositiveAndHoldTogether) {
+TEST(BenchKnn, FiguresArePositiveAndConsistent) {
   const CommandResult result = tiny({"--format", "json", "--rounds", "4"});
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_TRUE(result.err.empty() || result.err.starts_with("note: the machine was loaded: ")) << result.err;
@@ -111,7 +111,7 @@ TEST(BenchKnn, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--neighbors", "5"}, "`xrun bench knn` does not know `--neighbors`", "did you mean `--neighbours`?");
 }
 
-TEST(BenchKnn, AGraphThatDoesNotFitIsRefusedBeforeItIsMapped) {
+TEST(BenchKnn, AGraphThatDoesNotFitIsRefusedBeforeItsMemoryIsMapped) {
   const CommandResult result = bench_knn({"--classes", "2000M", "--neighbours", "2000"});
   EXPECT_EQ(result.exit, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error[XG0601]: the graph does not fit: it needs "));

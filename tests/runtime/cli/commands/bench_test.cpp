@@ -56,8 +56,8 @@ TEST(BenchCommand, CollectivesOfTwoDevicesAreMeasured) {
   }
 }
 
-// `xrun bench` starts another program, which reads the same words and variables again.
-TEST(BenchCommand, WordsAndVariablesReachTheProgramOfTheBenchmarks) {
+// `xrun bench` starts another program, which reads the command line and the environment again.
+TEST(BenchCommand, ArgumentsAndVariablesReachTheBenchmarkProgram) {
   const CommandResult result = run_xrun({"--format", "json", "bench", "--threads=2", "comm", "--rounds", "2"},
                                         {.environment = {{"XRUN_MIB", "1"}}});
   ASSERT_EQ(result.exit, 0) << result.err;
@@ -70,7 +70,7 @@ TEST(BenchCommand, WordsAndVariablesReachTheProgramOfTheBenchmarks) {
   EXPECT_EQ(warned.err, "warning: `XRUN_THREDS` in the environment has no effect: did you mean `XRUN_THREADS`?\n");
 }
 
-TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
+TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndConsistent) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"--dtype", "bf16"}, {"--cosine", "--margin", "0.5", "--shards", "3"}}) {
     const nlohmann::json json = json_of(more);
@@ -104,7 +104,7 @@ TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
 }
 
 // The loss is computed by the kernels of training, so it does not depend on how the head is divided.
-TEST(BenchCommand, ShardsAndThreadsChangeNoLoss) {
+TEST(BenchCommand, ShardsAndThreadsDoNotChangeTheLoss) {
   const nlohmann::json whole = json_of({});
   const nlohmann::json cut = json_of({"--shards", "5"}, "1");
   ASSERT_FALSE(whole.is_null() || cut.is_null());
@@ -112,7 +112,7 @@ TEST(BenchCommand, ShardsAndThreadsChangeNoLoss) {
   EXPECT_EQ(whole.at("last_loss"), cut.at("last_loss"));
 }
 
-TEST(BenchCommand, LogitsThatAreKeptSaveOperationsAndChangeNoLoss) {
+TEST(BenchCommand, KeptLogitsSaveOperationsAndDoNotChangeTheLoss) {
   const nlohmann::json kept = json_of({});
   const nlohmann::json half = json_of({"--kept", "0.5"});
   const nlohmann::json none = json_of({"--kept", "0"});
@@ -122,12 +122,12 @@ TEST(BenchCommand, LogitsThatAreKeptSaveOperationsAndChangeNoLoss) {
     EXPECT_EQ(other.at("last_loss"), kept.at("last_loss"));
   }
   EXPECT_EQ(none.at("logits_bytes").get<int64_t>(), 0);
-  EXPECT_EQ(half.at("logits_bytes").get<int64_t>(), 16 * 64 * 64 * 4);  // 16 of 32 blocks
+  EXPECT_EQ(half.at("logits_bytes").get<int64_t>(), 16 * 64 * 64 * 4);  // 16 of 32 class blocks are kept
   EXPECT_EQ(none.at("roofline").at("flops").get<double>(), 8.0 * 64 * 2000 * 24);
   EXPECT_EQ(none.at("roofline").at("bytes").get<int64_t>(), 12 * 2000 * 24);
 }
 
-TEST(BenchCommand, NarrowRowsTakeTheirBytesAndLearn) {
+TEST(BenchCommand, RowsInBf16AndFp8NeedLessMemoryAndLearn) {
   const nlohmann::json bf16 = json_of({"--weights", "bf16", "--momentum", "bf16"});
   const nlohmann::json fp8 = json_of({"--weights", "fp8", "--momentum", "f32"});
   ASSERT_FALSE(bf16.is_null() || fp8.is_null());
@@ -140,7 +140,7 @@ TEST(BenchCommand, NarrowRowsTakeTheirBytesAndLearn) {
   }
 }
 
-TEST(BenchCommand, SelectedStepsAreOfTheirClassesAndTheSameForAnyShards) {
+TEST(BenchCommand, StepsWithActiveClassesHaveTheSameLossForAnyShards) {
   for (const char* mode : {"sample", "knn"}) {
     const nlohmann::json whole = json_of({"--mode", mode, "--active", "300"});
     const nlohmann::json cut = json_of({"--mode", mode, "--active", "300", "--shards", "2", "--kept", "0"}, "1");
@@ -229,7 +229,7 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--devices", "2"}, "`--devices`", "--threads 2");
 }
 
-TEST(BenchCommand, CompiledLoopsNeedACompiler) {
+TEST(BenchCommand, BenchJitIsRejectedIfCompilationIsOff) {
   const CommandResult off = run_xrun({"bench", "jit"}, {.environment = {{"XRUN_JIT", "off"}}});
   EXPECT_EQ(off.exit, 2);
   EXPECT_THAT(off.err, AllOf(HasSubstr("XG0821"), HasSubstr("XRUN_JIT=off leaves nothing to measure")));
@@ -254,7 +254,7 @@ TEST(BenchCommand, UnknownBenchmarksAreNamedWithTheKnownOnes) {
   EXPECT_THAT(elsewhere.err, HasSubstr("only `xrun bench` prints Markdown"));
 }
 
-TEST(BenchCommand, VariablesOfItsFlagsCountForItAlone) {
+TEST(BenchCommand, VariablesOfBenchFlagsAffectOnlyBench) {
   const auto with = [](const std::vector<std::string>& words) {
     return run_xrun(words, {.environment = {{"XRUN_CLASSES", "0"}, {"XRUN_MARGIN", "far"}}});
   };
@@ -265,7 +265,7 @@ TEST(BenchCommand, VariablesOfItsFlagsCountForItAlone) {
   EXPECT_THAT(result.err, HasSubstr("note: from the environment: XRUN_CLASSES=0"));
 }
 
-TEST(BenchCommand, AHeadThatDoesNotFitIsRefusedBeforeItIsMapped) {
+TEST(BenchCommand, AHeadThatDoesNotFitIsRefusedBeforeItsMemoryIsMapped) {
   const CommandResult result = bench_head({"--classes", "2000M", "--dim", "65536"});
   EXPECT_EQ(result.exit, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error[XG0601]: the head does not fit: it needs "));

@@ -130,7 +130,7 @@ TEST_F(CsvLabels, ColumnsHaveTheNamesOfTheHeader) {
   write("train.csv", "1,2,setosa\n");
   write("test.csv", "1,2,setosa\n");
   EXPECT_THAT(run({"check", "m.xgraph", "--data"}).err, HasSubstr("csv(..., header=true)"));
-  // A numeric column is also bound by its name.
+  // A numeric column can also be bound by its name.
   SetUp();
   std::string named = model("column(\"species\")");
   named.replace(named.find("f32[N, 2]"), 9, "f32[N]   ");
@@ -141,7 +141,7 @@ TEST_F(CsvLabels, ColumnsHaveTheNamesOfTheHeader) {
   EXPECT_EQ(result.exit, 0) << result.err;
 }
 
-TEST_F(CsvLabels, MayCountFromOneAndAreNamedByTheLineOfTheFile) {
+TEST_F(CsvLabels, MayCountFromOneAndErrorsNameTheLineOfTheFile) {
   std::string rows = "width,height,species\n\n";
   for (int i = 0; i < 10; ++i) {
     rows += "1,2," + std::to_string(1 + i % 3) + "\n";
@@ -217,7 +217,7 @@ TEST_F(CheckData, NamesAllBadFilesUpToTwenty) {
               HasSubstr("20 of 30 samples decoded, 20 broken: the check of the source stopped at the last of these"));
 }
 
-TEST_F(CheckData, SaysWhichSamplesItDecoded) {
+TEST_F(CheckData, ReportsWhichSamplesItDecoded) {
   write("m.xgraph", picture_model("file -> decode(4, channels=1) -> scale(1 / 255)"));
   std::vector<std::pair<std::string, std::string>> files;
   for (int i = 0; i < 2500; ++i) {

@@ -51,7 +51,7 @@ TEST_F(Command, CheckNamesFilesTestsAndParameters) {
   EXPECT_THAT(result.out, HasSubstr("1 test passed"));
 }
 
-TEST_F(Command, CheckForProgramsIsJsonAndStrictRefusesWhatDoesNotTrainYet) {
+TEST_F(Command, CheckPrintsJsonAndStrictRejectsUnavailableFeatures) {
   directory.write("tiny.xgraph", tiny_model());
   const auto json = run({"check", "tiny.xgraph", "--format", "json"});
   ASSERT_EQ(json.exit, 0) << json.err;
@@ -92,7 +92,7 @@ train t {
 }
 
 // If a model has more operators than a plan can have, it is rejected before kernels are made.
-TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
+TEST_F(Command, TooManyOperatorsAreRefusedBeforePlanning) {
   std::string text = tiny_model();
   const std::string layer = "linear(";
   text.replace(text.find(layer), 0, "repeat 140_000 { relu } -> ");
@@ -143,7 +143,7 @@ schedule s {
   }
 };
 
-TEST_F(FusedOperators, AreNamedByHints) {
+TEST_F(FusedOperators, CanBeNamedInPinAndRecompute) {
   for (const std::string name :
        {"norm", "act", "middle", "hinge", "last", "gate", "bound", "chance", "once", "twice"}) {
     const auto pinned = plan("  stages = 2\n  pin { " + name + " = stage(1) }\n");
@@ -154,7 +154,7 @@ TEST_F(FusedOperators, AreNamedByHints) {
 }
 
 // A pin that names a fused operator applies to the operator into which it was fused.
-TEST_F(FusedOperators, LieInOneStage) {
+TEST_F(FusedOperators, MustBeInOneStage) {
   for (const auto& [part, next] :
        {std::pair<std::string, std::string>{"act", "norm"}, {"hinge", "middle"}, {"gate", "last"}}) {
     const auto both = plan("  stages = 2\n  pin { " + next + " = stage(0)  " + part + " = stage(1) }\n");
@@ -168,7 +168,7 @@ TEST_F(FusedOperators, LieInOneStage) {
   }
 }
 
-TEST_F(Command, FilesThatAreNotTextAreOneError) {
+TEST_F(Command, FilesThatAreNotTextGiveOneError) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
   directory.write("wide.xgraph", std::string("\xFF\xFEx\0g\0", 6));
@@ -182,9 +182,9 @@ TEST_F(Command, FilesThatAreNotTextAreOneError) {
   }
 }
 
-TEST_F(Command, FlagsStandBeforeTheFileToo) {
+TEST_F(Command, FlagsMayPrecedeTheFile) {
   directory.write("tiny.xgraph", tiny_model());
-  const std::vector<std::string> set{"--set", "train.epochs=2"};  // --set takes one word, and not the file as well
+  const std::vector<std::string> set{"--set", "train.epochs=2"};  // --set takes one argument and not the file
   for (const char* command : {"check", "plan", "show"}) {
     const auto result = run({command, set[0], set[1], "tiny.xgraph"});
     EXPECT_EQ(result.exit, 0) << command << ": " << result.err;
@@ -219,7 +219,7 @@ TEST_F(Command, EveryLongFlagHasAVariable) {
                          {"set", "threads", "strict", "dry-run", "exit-code", "gantt", "profile", "on", "embedding"}));
 }
 
-TEST_F(Command, VariablesSetFlagsAndFlagsWin) {
+TEST_F(Command, VariablesSetFlagsAndTheCommandLineOverridesThem) {
   directory.write("tiny.xgraph", tiny_model());
   const auto with = [&](std::vector<std::string> words, std::vector<std::pair<std::string, std::string>> environment) {
     return run(words, {.environment = std::move(environment)});
@@ -341,7 +341,7 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
 }
 
 // If a command read `latest` twice, a save in between would make it read two checkpoints.
-TEST_F(Command, LatestIsLookedUpOnce) {
+TEST_F(Command, LatestIsReadOnlyOnce) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", "1", "--progress", "none"}).exit, 0);
   const auto looks = [&](const std::vector<std::string>& words) {
@@ -361,7 +361,7 @@ TEST_F(Command, LatestIsLookedUpOnce) {
   EXPECT_EQ(looks({"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--rows", "0..4"}), 1);
 }
 
-TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
+TEST_F(Command, PredictRejectsTooManyClassesBeforeItReadsFiles) {
   directory.write("tiny.xgraph", tiny_model());
   for (const std::string wanted : {"6", "5"}) {
     const auto result = run({"predict", "tiny.xgraph", "no/checkpoint", "no/picture.png", "--topk", wanted});
@@ -370,9 +370,9 @@ TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
   }
 }
 
-// A metric counts the k best classes of dense logits. `predict` names k classes, and the last batch, which is not full,
-// counts like the others.
-TEST_F(Command, PredictNamesAsManyClassesAsAMetricCounts) {
+// The value of a top-k metric over dense logits must agree with the k classes that `predict --topk k` lists.
+// The last batch has fewer samples than the others.
+TEST_F(Command, ATopKMetricAgreesWithTheClassesThatPredictLists) {
   constexpr int kClasses = 30;
   constexpr int kSamples = 101;
   std::string rows;
@@ -431,7 +431,7 @@ train t {
   const auto more = with("21");
   EXPECT_EQ(more.exit, 2);
   EXPECT_THAT(more.err, HasSubstr("XG0904]: `--topk 21`: at most 20 classes"));
-  // Without the flag, five classes are named.
+  // Without the flag, five classes are listed.
   const std::string line = run(words).out;
   EXPECT_EQ(nlohmann::json::parse(line.substr(0, line.find('\n')))["classes"].size(), 5u);
 }
@@ -482,7 +482,7 @@ train t {
 }
 
 // The dense logits are not the first output, and some outputs cannot be an embedding.
-TEST_F(Command, PredictNamesTheClassesOfTheLossWhateverTheOutputs) {
+TEST_F(Command, PredictListsTheClassesOfTheLossForAnyOutputs) {
   const auto model = [](const std::string& outputs) {
     return R"(xgraph 1
 model m {
@@ -561,7 +561,7 @@ TEST_F(Command, SyntheticDataIsCalledSyntheticWhereverItsResultsArePrinted) {
   EXPECT_THAT(eval.out, ContainsRegex("^  test   500 samples, synthetic\ntest [0-9.]+ % \\(synthetic\\)\n$"));
 }
 
-TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
+TEST_F(Command, AStoppedRunResumesAndEndsWithTheSameWeights) {
   directory.write("tiny.xgraph", tiny_model());
   const auto whole = run({"train", "tiny.xgraph", "--deterministic", "--progress", "json", "-C", "whole"});
   ASSERT_EQ(whole.exit, 0) << whole.err;
@@ -598,8 +598,8 @@ TEST_F(Command, AccumulatedBatchesGiveTheWeightsOfOneLargeBatch) {
   EXPECT_THAT(wrong.err, HasSubstr("micro_batches = one of 4, 8"));
 }
 
-// An earlier default was 64 rows, or the batch. A checkpoint from that time keeps it.
-TEST_F(Command, ACheckpointKeepsItsRowBlocks) {
+// The default of `norm_rows` was once 64, or the batch. A checkpoint from that time keeps this value.
+TEST_F(Command, ACheckpointKeepsItsValueOfNormRows) {
   directory.write("m.xgraph", R"(xgraph 1
 
 model m {
@@ -635,7 +635,7 @@ train t {
       HasSubstr(
           "note: parts/ckpt/t/step-000003 was trained with norm_rows = 32 and continues with it; a new run uses 2\n"));
   EXPECT_EQ(digest(rest), digest(whole));
-  // If the text or a flag sets a value, it is another training.
+  // If the text or a flag sets the value, the checkpoint belongs to another training and is rejected.
   const auto said = run({"train", "m.xgraph", "-C", "parts", "--set", "train.norm_rows=2"});
   EXPECT_EQ(said.exit, 1);
   EXPECT_THAT(said.err, HasSubstr("XG0701"));
@@ -712,7 +712,7 @@ TEST_F(Command, FirstInterruptSavesAndExits75) {
   }
 }
 
-TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
+TEST_F(Command, AStoppedRunPrintsItsCheckpointAndHowToResume) {
   directory.write("tiny.xgraph", tiny_model());
   const auto stopped = [&](const char* mode, std::vector<std::string> flags = {}) {
     std::vector<std::string> words{"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", mode};
@@ -736,7 +736,7 @@ TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
 }
 
 // `timeout` sends the signal first to the process and then to its group.
-TEST_F(Command, OneRequestMayComeAsTwoSignals) {
+TEST_F(Command, TwoSignalsInQuickSuccessionAreOneStopRequest) {
   directory.write("tiny.xgraph", tiny_model());
   const std::string words = "cd " + directory.path() + " && { " + XRUN_BINARY_DIR +
                             "/xrun train tiny.xgraph --set train.epochs=100000 --progress none & } ; run=$!; "
@@ -745,7 +745,7 @@ TEST_F(Command, OneRequestMayComeAsTwoSignals) {
   EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
 }
 
-TEST_F(Command, APlanWithAClusterOfAnotherFileIsReadFromAnywhere) {
+TEST_F(Command, APlanWithAClusterOfAnotherFileIsReadFromAnyDirectory) {
   directory.write("tiny.xgraph", tiny_model());
   directory.write("own.xgraph", "xgraph 1\n\ncluster own {\n  node {\n    cores = 2\n  }\n}\n");
   ASSERT_EQ(run({"plan", "tiny.xgraph", "--cluster", "own.xgraph:own"}).exit, 0)
@@ -755,7 +755,7 @@ TEST_F(Command, APlanWithAClusterOfAnotherFileIsReadFromAnywhere) {
   EXPECT_EQ(elsewhere.exit, 0) << elsewhere.err;
 }
 
-TEST_F(Command, PicturesNeedNoLabelsWhateverTheTextBindsThemTo) {
+TEST_F(Command, PredictNeedsNoLabelsForPictures) {
   for (const char* name : {"/pictures/a/1.png", "/pictures/b/1.png"}) {
     const std::filesystem::path file = directory.path() + name;
     std::filesystem::create_directories(file.parent_path());
@@ -801,7 +801,7 @@ train t {
   EXPECT_GT(nlohmann::json::parse(plan.out)["data"]["decoding_a_worker"], 2 * 4 * 4 * 4);
 }
 
-TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
+TEST_F(Command, ShowDescribesModelPlanAndCheckpoint) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
   ASSERT_EQ(run({"train", "tiny.xplan", "--steps", "2", "--progress", "none"}).exit, 0);
@@ -820,7 +820,7 @@ TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
   EXPECT_THAT(run({"show", "tiny.xplan", "--gantt"}).out, HasSubstr("stage 0"));
 }
 
-TEST_F(Command, VerboseTellsEachPartOfTheWorkAndQuietWins) {
+TEST_F(Command, VerboseReportsEachPhaseAndQuietOverridesIt) {
   directory.write("tiny.xgraph", tiny_model());
   const std::vector<std::string> words{"train", "tiny.xgraph", "--steps", "1", "--progress", "none", "-C"};
   int runs = 0;
@@ -867,7 +867,7 @@ TEST_F(Command, TimesOfStepsAreReportedByDevice) {
   EXPECT_THAT(run({"train", "tiny.xgraph", "--steps", "6", "--progress", "plain"}).err, HasSubstr(" bubble_ms="));
 }
 
-TEST_F(Command, AProfileOfStepsIsATableOrAnEvent) {
+TEST_F(Command, ProfileIsATableOrAJsonEventDependingOnProgress) {
   directory.write("tiny.xgraph", tiny_model());
   const auto train = [&](const char* mode) {
     const auto result = run({"train", "tiny.xgraph", "--devices", "2", "--threads", "2", "--set", "schedule.stages=2",
@@ -914,7 +914,7 @@ TEST_F(Command, MemoryInUseIsReportedNextToThePlan) {
   EXPECT_GT(step.at("resident").get<int64_t>(), step.at("memory").get<int64_t>());
 }
 
-TEST_F(Command, ShortWorkHasNoProgressOfItsOwn) {
+TEST_F(Command, ShortCommandsPrintNoProgress) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
   for (const char* mode : {"auto", "plain", "none"}) {
@@ -928,7 +928,7 @@ TEST_F(Command, ShortWorkHasNoProgressOfItsOwn) {
   }
 }
 
-TEST_F(Command, ARunThatGoesOnUnderOtherKernelsSaysSo) {
+TEST_F(Command, ResumingWithOtherKernelsIsReported) {
   directory.write("tiny.xgraph", tiny_model());
   const std::vector<std::string> words{"train", "tiny.xgraph", "--deterministic", "--progress", "json", "--steps"};
   const auto steps = [&](const char* count, const char* isa) {
@@ -967,7 +967,7 @@ TEST_F(Command, DoctorReportsThisMachine) {
   }
 }
 
-TEST_F(Command, TheResultsOfARunForProgramsAreItsEvents) {
+TEST_F(Command, TrainWithFormatJsonPrintsItsEvents) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--steps", "1", "--format", "json"});
   ASSERT_EQ(result.exit, 0) << result.err;

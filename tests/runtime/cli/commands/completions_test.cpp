@@ -73,7 +73,7 @@ TEST_F(Completions, BashProposesEveryCommandFlagAndChoice) {
   }
 }
 
-TEST_F(Completions, BashKnowsTheValuesOfFlags) {
+TEST_F(Completions, BashProposesTheValuesOfFlags) {
   EXPECT_THAT(proposed({"--color", ""}), ElementsAre("auto", "always", "never"));
   EXPECT_THAT(proposed({"train", "--progress", "p"}), ElementsAre("plain"));
   EXPECT_THAT(proposed({"inspect", "--table", "l"}), ElementsAre("layers")) << "another name of show";

@@ -56,12 +56,12 @@ class ForeignText : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(ForeignText, RedrawsOfTheBarAreNotForeign) {
+TEST_F(ForeignText, OnlyRedrawsOfTheBarAreRemovedFromTheOutput) {
   EXPECT_EQ(without_redraws("loss 1\n\x1b[3A\x1b[J  Saved\n\x1b[12A\x1b[Jend"), "loss 1\n  Saved\nend");
   EXPECT_EQ(without_redraws(kHostile), kHostile);
 }
 
-TEST_F(ForeignText, IsShownHarmlessFromTheCommandLine) {
+TEST_F(ForeignText, IsEscapedIfItComesFromTheCommandLine) {
   directory.write("tiny.xgraph", tiny_model());
   for (const Words& words : std::vector<Words>{{kHostile},
                                                {"plan", kHostile},
@@ -92,7 +92,7 @@ TEST_F(ForeignText, IsShownHarmlessFromTheCommandLine) {
   }
 }
 
-TEST_F(ForeignText, IsShownHarmlessFromTheEnvironment) {
+TEST_F(ForeignText, IsEscapedIfItComesFromTheEnvironment) {
   directory.write("tiny.xgraph", tiny_model());
   for (const char* name : {"XRUN_RUN", "XRUN_CLUSTER", "XRUN_DEVICES", "XRUN_PROGRESS", "XRUN_SET"}) {
     run({"plan", "tiny.xgraph", "--dry-run"}, {.environment = {{name, kHostile}}});
@@ -103,7 +103,7 @@ TEST_F(ForeignText, IsShownHarmlessFromTheEnvironment) {
 
 // The model, its directory of checkpoints and its plan have hostile names. Commands work and print the names
 // harmlessly.
-TEST_F(ForeignText, IsShownHarmlessInNamesOfFiles) {
+TEST_F(ForeignText, IsEscapedInNamesOfFiles) {
   const std::string model = kHostile + ".xgraph";
   directory.write(model, tiny_model());
   for (const char* mode : {"plain", "tty"}) {
@@ -130,7 +130,7 @@ TEST_F(ForeignText, IsShownHarmlessInNamesOfFiles) {
   EXPECT_EQ(run({"train", kHostile + ".xplan"}).exit, 1) << "the plan's model is gone";
 }
 
-TEST_F(ForeignText, IsShownHarmlessFromTheModel) {
+TEST_F(ForeignText, IsEscapedIfItComesFromTheModel) {
   // The hostile text is within a string, in a comment, outside of both, and in the name of a missing file.
   for (const std::string& text : std::vector<std::string>{
            "xgraph 1\n\"" + kHostile, "xgraph 1\n# " + kHostile, "xgraph 1\n" + kHostile,
@@ -145,7 +145,7 @@ TEST_F(ForeignText, IsShownHarmlessFromTheModel) {
 }
 
 // Replaces each string of a manifest in turn. It must be printed harmlessly or rejected.
-TEST_F(ForeignText, IsShownHarmlessFromACheckpoint) {
+TEST_F(ForeignText, IsEscapedOrRejectedIfItComesFromACheckpoint) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", "2", "--progress", "none"}).exit, 0);
   const std::string latest = read_file(directory.path() + "/ckpt/quick/latest");
@@ -169,7 +169,7 @@ TEST_F(ForeignText, IsShownHarmlessFromACheckpoint) {
   EXPECT_GT(strings, 10);
 }
 
-TEST_F(ForeignText, IsShownHarmlessInNamesOfClassesAndPictures) {
+TEST_F(ForeignText, IsEscapedInNamesOfClassesAndPictures) {
   for (const char* name : {"one", "two"}) {
     const fs::path file = fs::path(directory.path()) / "pictures" / (name + kHostile) / (kHostile + ".png");
     fs::create_directories(file.parent_path());

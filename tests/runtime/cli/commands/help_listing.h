@@ -14,7 +14,7 @@ struct HelpListing {
   std::vector<std::string> words;    // "bench", "head"; empty: xrun without a command
   std::vector<std::string> flags;    // "-o", "--output", including the flags of every command
   std::vector<std::string> choices;  // values of flags that take only certain words
-  std::vector<std::string> below;    // names of its subcommands
+  std::vector<std::string> below;    // names of the command's subcommands
 };
 
 inline std::string joined(const std::vector<std::string>& words, const std::string& between) {

@@ -45,7 +45,7 @@ class Isa : public ::testing::TestWithParam<const char*> {
   TemporaryDirectory directory;
 };
 
-TEST_P(Isa, TheBinaryTrainsUnderIt) {
+TEST_P(Isa, TheProgramTrainsWithIt) {
   const std::string isa = GetParam();
   if (!has(isa)) {
     GTEST_SKIP() << "this processor lacks " << isa;
@@ -73,7 +73,7 @@ TEST_P(Isa, TheBinaryTrainsUnderIt) {
               HasSubstr(R"("isa": ")" + isa + '"'));
 }
 
-TEST_P(Isa, AProcessorWithoutItRefuses) {
+TEST_P(Isa, IsRejectedOnAProcessorWithoutIt) {
   const std::string isa = GetParam();
   if (has(isa)) {
     GTEST_SKIP() << "this processor has " << isa;

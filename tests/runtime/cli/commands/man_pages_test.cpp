@@ -49,7 +49,7 @@ TEST(ManPages, EveryFlagOfACommandIsInItsPage) {
   }
 }
 
-TEST(ManPages, AllAreWrittenAndReplaced) {
+TEST(ManPages, AllPagesAreWrittenAndReplaced) {
   const TemporaryDirectory directory;
   const std::string place = directory.path() + "/share/man1";
   for (int round = 0; round < 2; ++round) {

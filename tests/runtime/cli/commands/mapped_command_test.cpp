@@ -66,7 +66,7 @@ class MappedCommand : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(MappedCommand, TheDiskIsPlannedTrainedOnAndRead) {
+TEST_F(MappedCommand, DiskSpaceIsPlannedAndRowsAreTrainedAndRead) {
   write("300_000", "8");
   const auto plan = run({"plan", "huge.xgraph"});
   ASSERT_EQ(plan.exit, 0) << plan.err;
@@ -93,7 +93,7 @@ TEST_F(MappedCommand, TheDiskIsPlannedTrainedOnAndRead) {
   EXPECT_EQ(run({"eval", "ckpt/rows.1"}).out, eval.out) << "the rows went with the run that was moved";
 }
 
-TEST_F(MappedCommand, ADiskWithoutRoomIsRefusedBeforeTheRun) {
+TEST_F(MappedCommand, ADiskWithTooLittleSpaceIsRefusedBeforeTheRun) {
   write("2_000_000_000", "4096");
   const auto train = run({"train", "huge.xgraph"});
   EXPECT_EQ(train.exit, 4) << train.err;

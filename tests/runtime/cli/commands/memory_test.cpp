@@ -23,10 +23,10 @@ constexpr Bytes kOutOfThePlan = 150 * kMiB;
 struct Measured {
   Bytes planned = 0;     // all arenas of training, as `xrun plan` prints them
   Bytes evaluation = 0;  // all arenas of evaluation
-  Bytes readers = 0;     // most memory that readers hold
+  Bytes readers = 0;     // largest memory that data readers hold
   double worst_gap = 0;
   Bytes mapped = 0;
-  Bytes before = 0;  // peak before the first arena was mapped
+  Bytes before = 0;  // peak of the process before the first arena was mapped
   Bytes peak = 0;
 
   std::string text() const {
@@ -47,7 +47,7 @@ class Memory : public ::testing::Test {
   // Plans `file` with `settings`, trains `steps` steps of the plan, and compares. Skips the test if the data is absent.
   void measure(const std::string& file, const std::vector<std::string>& settings, int steps, Measured& measured) {
     CommandOptions options{.directory = directory.path(), .timeout_s = 600};
-    // Drawn glyphs are cached where other runs on the machine cache them.
+    // Uses the machine's cache of drawn glyphs, so that they need not be drawn again.
     if (const char* home = std::getenv("HOME"); home != nullptr && std::getenv("XDG_CACHE_HOME") == nullptr) {
       options.environment.emplace_back("XDG_CACHE_HOME", std::string(home) + "/.cache");
     }
@@ -126,7 +126,7 @@ TEST_F(Memory, MatchesThePlanForDigits) {
   expect_planned(directory.write("digits.xgraph", read_file(model("digits"))), {});
 }
 
-TEST_F(Memory, ARunThatEvaluatesMapsTheArenasOfEvaluationToo) {
+TEST_F(Memory, ARunWithEvaluationsAlsoMapsTheirArenas) {
   directory.write("digits.csv", digits_csv());
   const std::string file = directory.write("digits.xgraph", read_file(model("digits")));
   Measured measured;

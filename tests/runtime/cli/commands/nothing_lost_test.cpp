@@ -53,7 +53,7 @@ TEST_F(NothingLost, APlanIsWrittenOverPlansOnly) {
   EXPECT_EQ(read_file(at("a.xplan")), read_file(at("link.xplan")));
 }
 
-TEST_F(NothingLost, EmbeddingsAreWrittenOverArraysOnlyAndWhole) {
+TEST_F(NothingLost, EmbeddingsReplaceOnlyArraysAndAreComplete) {
   train("1");
   std::vector<std::string> words{"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--embedding", "-o"};
   const auto into = [&](const std::string& file, CommandOptions options = {}) {
@@ -69,7 +69,7 @@ TEST_F(NothingLost, EmbeddingsAreWrittenOverArraysOnlyAndWhole) {
   EXPECT_EQ(read_file(at("e.npy")), whole) << "the old one stays";
 }
 
-TEST_F(NothingLost, AnOlderCheckpointIsNotTakenForOneThatCannotBeRead) {
+TEST_F(NothingLost, AnUnreadableCheckpointIsNotReplacedByAnOlderOne) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root, to be another user";
   }
@@ -95,8 +95,8 @@ TEST_F(NothingLost, AnOlderCheckpointIsNotTakenForOneThatCannotBeRead) {
   EXPECT_FALSE(fs::exists(at("ckpt/quick/step-000006")));
 }
 
-// The case of `xrun train --progress json | head -1`.
-TEST_F(NothingLost, ARunWhoseReaderGoesAwayIsSaved) {
+// In `xrun train --progress json | head -1`, the reader of the pipe ends during the run.
+TEST_F(NothingLost, ARunIsSavedWhenTheReaderOfItsPipeEnds) {
   const std::string words = "cd " + directory.path() + " && " + XRUN_BINARY_DIR +
                             "/xrun train tiny.xgraph --set train.epochs=100000 --progress json 2>err | head -1 >first";
   ASSERT_EQ(WEXITSTATUS(std::system(words.c_str())), 0);

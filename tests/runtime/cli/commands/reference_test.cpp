@@ -22,7 +22,7 @@ constexpr std::string_view kDocument = "docs/reference/calls_and_settings.md";
 
 struct Row {
   std::string call;   // "conv(x: [N, C, H, W], width: int)"
-  std::string gives;  // fields of a reader
+  std::string gives;  // fields that a reader gives
   std::string doc;
   std::string example;
   Availability availability = Availability::kReady;
@@ -210,12 +210,12 @@ std::string with_tables(const std::string& document, std::map<std::string, std::
   return text + document.substr(from);
 }
 
-TEST(Reference, ItsTablesAreWhatTheRegistriesSay) {
+TEST(Reference, TablesOfTheDocumentMatchTheRegistries) {
   const std::string document = test::read_source_file(std::string(kDocument));
   EXPECT_TRUE(test::matches_golden(with_tables(document, all_tables()), fmt::format("../../{}", kDocument)));
 }
 
-TEST(Reference, OnlyWhatPassesPutInIsNoOperatorForModels) {
+TEST(Reference, OnlyOperatorsThatPassesInsertAreInternal) {
   std::vector<std::string_view> left_out;
   for (const OpDef* op : ops::registry().all()) {
     if (op->internal) {
@@ -311,7 +311,7 @@ std::string data_with(std::string_view input, std::string_view source, std::stri
                      input, source, binding);
 }
 
-TEST(Reference, ExamplesOfOperatorsCheck) {
+TEST(Reference, ExamplesOfOperatorsPassTheCheck) {
   for (const ops::Op* op : ops::catalog()) {
     const OpDef& def = op->def;
     if (!def.is_word() || def.availability != Availability::kReady) {
@@ -328,7 +328,7 @@ TEST(Reference, ExamplesOfOperatorsCheck) {
   EXPECT_NE(faults_of_best(models_with("conv(64, 3, stripe=2)")), "");
 }
 
-TEST(Reference, ExamplesOfReadersCheck) {
+TEST(Reference, ExamplesOfReadersPassTheCheck) {
   const auto places = [](std::string_view example) {
     return std::vector<std::string>{data_with("f32[N, 1, 32, 32]", example, "pixels"),
                                     data_with("f32[N, 3, 32, 32]", example, "file -> decode(32)"),
@@ -343,7 +343,7 @@ TEST(Reference, ExamplesOfReadersCheck) {
   EXPECT_NE(faults_of_best(places("folder()")), "");
 }
 
-TEST(Reference, ExamplesOfStagesCheck) {
+TEST(Reference, ExamplesOfStagesPassTheCheck) {
   const auto places = [](std::string_view example) {
     std::vector<std::string> texts;
     for (const std::string_view input : {"f32[N, 1, 32, 32]", "f32[N, 3, 32, 32]", "f32[N, 3, 64, 64]"}) {
@@ -373,7 +373,7 @@ TEST(Reference, ExamplesOfStagesCheck) {
 }
 
 // Checks the calls in the comments of std/optimizers.
-TEST(Reference, ExamplesOfOptimizersCheck) {
+TEST(Reference, ExamplesOfOptimizersPassTheCheck) {
   int calls = 0;
   for (const Row& row : declarations_of("std/optimizers")) {
     for (size_t at = row.doc.find("(", 0); at != std::string::npos; at = row.doc.find("(", at + 1)) {
@@ -389,7 +389,7 @@ TEST(Reference, ExamplesOfOptimizersCheck) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST(Reference, ExamplesOfCurvesCheck) {
+TEST(Reference, ExamplesOfCurvesPassTheCheck) {
   for (const lang::CurveKind& curve : lang::curve_kinds()) {
     std::map<std::string, std::string> settings{{"lr", std::string(curve.example)}};
     if (curve.name == "fccs") {
@@ -400,7 +400,7 @@ TEST(Reference, ExamplesOfCurvesCheck) {
   EXPECT_NE(faults_of(run_with(false, {{"lr", "warmup(0 .. 0.1, 2 epochs)"}})), "") << "the rest of the run is missing";
 }
 
-TEST(Reference, TheWholeExampleFilePassesTheChecks) {
+TEST(Reference, TheWholeExampleFilePassesTheCheck) {
   constexpr std::string_view kBlock = "```xgraph\nxgraph 1\n";
   const std::string document = test::read_source_file(std::string(kDocument));
   const size_t at = document.find(kBlock) + kBlock.size();

@@ -1,4 +1,4 @@
-// Refusals whose whole text is a golden: of what only data, plan or checkpoint show, where the text is to be fixed.
+// Whole texts of errors that only data, a plan or a checkpoint can cause. They point to the text that must change.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 class Refusal : public ::testing::Test {
  protected:
-  // Files of tests/golden/refusals, under their names.
+  // Copies a file of tests/golden/refusals to the test's directory, with the name `as` if it is given.
   void take(const std::string& name, const std::string& as = {}) {
     directory_.write(as.empty() ? name : as, test::read_source_file("tests/golden/refusals/" + name));
   }
@@ -35,18 +35,18 @@ class Refusal : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(Refusal, MoreClassesThanTheHeadAreShownAtItsNumberAndAtTheSource) {
+TEST_F(Refusal, TooManyClassesAreShownAtTheNumberOfTheHeadAndAtTheSource) {
   take("labels.xgraph");
   for (const char* path : {"pictures/a/1.png", "pictures/b/1.png", "pictures/b/2.png", "pictures/c/1.png"}) {
     picture(path);
   }
   expect({"check", "--data", "labels.xgraph"}, 1, "labels.txt");
   expect({"train", "labels.xgraph", "--progress", "none"}, 1, "labels.txt");
-  // A number of the command line is fixed there.
+  // If the number was set on the command line, the fix is a change of the command line.
   expect({"check", "--data", "labels.xgraph", "--set", "classes=2"}, 1, "labels_flag.txt");
 }
 
-TEST_F(Refusal, MicroBatchesThatCutRowBlocksAreShownWithWhatNeedsThem) {
+TEST_F(Refusal, MicroBatchesThatSplitRowBlocksAreShownWithTheCause) {
   take("cells.xgraph");
   take("cells-8.xgraph");
   expect({"plan", "cells-8.xgraph", "--devices", "1"}, 1, "cells-8.txt");
@@ -63,7 +63,7 @@ TEST_F(Refusal, ATensorThatTheCheckpointLacksIsShownWhereItWasRenamed) {
     text.replace(text.find(from), from.size(), to);
     model(text);
   };
-  // A label in the place of the operator's name, a label that is gone, a label of a block, another layer.
+  // The operator has got a label, a label was removed, a label in a block has changed, or there is another layer.
   with("linear(8) -> relu", "linear(8) as stem -> relu");
   expect({"eval", "m.xgraph", "ckpt/once/latest"}, 1, "renamed_label.txt");
   with("linear(6) as embed", "linear(6)");

@@ -93,7 +93,7 @@ train t {
   TemporaryDirectory directory;
 };
 
-TEST_F(SecondCopyCommands, ARunGoesOnFromThemWithTheSameWeights) {
+TEST_F(SecondCopyCommands, ARunResumedFromCopiesEndsWithTheSameWeights) {
   const auto whole = train("whole", "");
   ASSERT_EQ(whole.exit, 0) << whole.err;
   EXPECT_THAT(values(whole, "copy", "step"), IsEmpty());
@@ -138,7 +138,7 @@ TEST_F(SecondCopyCommands, ARunGoesOnFromThemWithTheSameWeights) {
   }
 }
 
-TEST_F(SecondCopyCommands, DamagedCopiesEndTheRunWithItsError) {
+TEST_F(SecondCopyCommands, DamagedCopiesDoNotHideTheErrorOfTheCheckpoint) {
   ASSERT_EQ(train("run", at("copies"), {"--steps", "20"}).exit, 0);
   for (const std::string& place : {at("run/ckpt/t"), at("copies")}) {
     fs::resize_file(place + "/step-000020/trunk.safetensors", 50);
@@ -150,8 +150,8 @@ TEST_F(SecondCopyCommands, DamagedCopiesEndTheRunWithItsError) {
                                  HasSubstr("help: continue from an older one: --resume run/ckpt/t/step-000010")));
 }
 
-// The copies of steps 20 and 40 cannot be published, because files have their names. The copy of step 20 may also be
-// left out before that.
+// Files exist with the names of the copies of steps 20 and 40, so these copies cannot be published. That of step 20 may
+// also be left out before.
 TEST_F(SecondCopyCommands, FailedCopiesAreWarnedOfOnceAndCountedAtTheEnd) {
   fs::create_directories(at("copies"));
   directory.write("copies/step-000020", "mine");
@@ -171,7 +171,7 @@ TEST_F(SecondCopyCommands, FailedCopiesAreWarnedOfOnceAndCountedAtTheEnd) {
   }
 }
 
-TEST_F(SecondCopyCommands, WrongPlacesAreRefusedAtTheStart) {
+TEST_F(SecondCopyCommands, UnsuitableDirectoriesAreRefusedAtTheStart) {
   const auto relative = train("run", "copies");
   EXPECT_EQ(relative.exit, 1);
   EXPECT_THAT(relative.err, AllOf(HasSubstr("error[XG0214]"), HasSubstr("not an absolute path")));

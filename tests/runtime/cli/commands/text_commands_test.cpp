@@ -30,7 +30,7 @@ class FmtCommand : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(FmtCommand, WritesWhatDiffersAndKeepsThePermissions) {
+TEST_F(FmtCommand, WritesOnlyChangedFilesAndKeepsTheirPermissions) {
   const std::string other = directory_.write("other.xgraph", kOther);
   const std::string same = directory_.write("same.xgraph", kCanonical);
   ASSERT_EQ(::chmod(other.c_str(), 0640), 0);
@@ -110,7 +110,7 @@ TEST_F(FmtCommand, NeedsFilesOrStdinButNotBoth) {
   EXPECT_EQ(run({"--stdin", "a.xgraph"}).exit, 2);
 }
 
-TEST_F(FmtCommand, StdinGoesToStdout) {
+TEST_F(FmtCommand, FormatsStdinToStdout) {
   const auto fmt = [&](const std::string& text, const std::string& flags) {
     directory_.write("text", text);
     const std::string command = std::string(XRUN_BINARY_DIR) + "/xrun fmt " + flags + " < text";
@@ -181,7 +181,7 @@ TEST(ExplainCommand, AWordOfTwoMeaningsHasTwoPages) {
   EXPECT_THAT(out, HasSubstr("setting train.steps = int"));
 }
 
-TEST(ExplainCommand, AnUnknownTopicIsAnsweredWithTheNearest) {
+TEST(ExplainCommand, AnUnknownTopicGetsTheNearestTopic) {
   const CommandResult result = explain({"linaer"});
   EXPECT_EQ(result.exit, 2);
   EXPECT_THAT(result.err, HasSubstr("there is nothing called `linaer` to explain"));
@@ -241,7 +241,7 @@ class FixCommand : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(FixCommand, ProgramsInWordsOfOtherFrameworksCheckAfterIt) {
+TEST_F(FixCommand, ModelsInTheStyleOfOtherFrameworksPassTheCheckAfterFix) {
   const fs::path cases = fs::path(XRUN_SOURCE_DIR) / "tests/golden/first_time";
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(cases)) {
@@ -265,7 +265,7 @@ TEST_F(FixCommand, ProgramsInWordsOfOtherFrameworksCheckAfterIt) {
   EXPECT_THAT(second.out, IsEmpty());
 }
 
-TEST_F(FixCommand, EditsThatTouchWaitForTheNextRound) {
+TEST_F(FixCommand, OverlappingEditsAreAppliedInTheNextRound) {
   EXPECT_EQ(fixed("Conv2d(64, kernel_size=3, bias=False)"), "conv(64, k=3, bias=false)");
 }
 
@@ -293,7 +293,7 @@ TEST_F(FixCommand, ChangesOnlyTheFilesThatAreNamed) {
   EXPECT_EQ(read_file(directory_.path() + "/part.xgraph"), "xgraph 1\n\nlet a = .5\n");
 }
 
-TEST(ExplainCommand, ATensorHasTheWayToItsShape) {
+TEST(ExplainCommand, ATensorIsExplainedByTheOperatorsThatGiveItsShape) {
   const std::string models = std::string(XRUN_SOURCE_DIR) + "/models/";
   const CommandResult digits = explain({models + "digits.xgraph:logits"});
   EXPECT_EQ(digits.exit, 0) << digits.err;
@@ -312,7 +312,7 @@ TEST(ExplainCommand, ATensorHasTheWayToItsShape) {
   EXPECT_EQ(explain({"nowhere.xgraph:x"}).exit, 1);
 }
 
-TEST(NewCommand, EachTemplateChecksIsInCanonicalLayoutAndTrains) {
+TEST(NewCommand, EachTemplatePassesTheCheckIsFormattedAndTrains) {
   const TemporaryDirectory directory;
   const auto run = [&](const std::vector<std::string>& words) {
     return run_xrun(words, {.directory = directory.path()});

@@ -33,7 +33,7 @@ struct Fault {
   std::string model;  // text of m.xgraph
   std::vector<std::string> words;
   int exit = 0;
-  std::string place;  // "m.xgraph:3:9" after the arrow; without one, the file or flag that the first line names
+  std::string place;  // "m.xgraph:3:9" after the arrow; without an arrow: the file or flag in the first line
   std::string cause;  // text before the help
   std::string fix;    // text in the help
   std::function<void(const std::string& directory)> prepare = nullptr;
@@ -44,8 +44,8 @@ void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
 // One error or warning on stderr.
 struct Report {
-  std::string message;  // the first line
-  std::string arrow;    // "m.xgraph:3:9"; empty where no text is shown
+  std::string message;  // first line of the report
+  std::string arrow;    // "m.xgraph:3:9"; empty if no text is shown
   std::string cause;    // everything before the help
   std::string help;     // everything after the first "help: "
 };
@@ -78,7 +78,7 @@ std::vector<Report> reports_of(const std::string& err) {
 
 class WrongInput : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndFix) {
+TEST_P(WrongInput, GivesTheExitCodeAndReportsPlaceCauseAndFix) {
   const Fault& fault = GetParam();
   if (fault.options.uid >= 0 && ::geteuid() != 0) {
     GTEST_SKIP() << "needs root to become another user";
@@ -856,7 +856,7 @@ INSTANTIATE_TEST_SUITE_P(Data, WrongInput, ::testing::ValuesIn(data_faults()), n
 INSTANTIATE_TEST_SUITE_P(Checkpoint, WrongInput, ::testing::ValuesIn(checkpoint_faults()), name_of_fault);
 
 // A plan can be made without the data (docs/decisions/0011).
-TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
+TEST(WrongInput, MissingDataIsOnlyAWarningOfPlan) {
   const TemporaryDirectory directory;
   const CommandOptions options{.directory = directory.path()};
   directory.write("m.xgraph", csv_model());
@@ -876,7 +876,7 @@ TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
 }
 
 // If failures come every second on average, the run saves every few tenths of a second, however long an epoch is.
-TEST(WrongInput, ARunThatChoosesItsSavesGoesOnFromThem) {
+TEST(WrongInput, ARunWithAutomaticSavesResumesAfterAKill) {
   const TemporaryDirectory directory;
   directory.write("m.xgraph",
                   tiny_with("optimizer = adamw", "optimizer = adamw\n  checkpoint {\n    every = auto(mtbf=1s)\n  }"));
@@ -892,7 +892,7 @@ TEST(WrongInput, ARunThatChoosesItsSavesGoesOnFromThem) {
 }
 
 // A run that is killed during its saves leaves a checkpoint that can be loaded and resumed.
-TEST(WrongInput, KillInASaveLosesNothing) {
+TEST(WrongInput, AKillDuringASaveLosesNoCheckpoint) {
   const TemporaryDirectory directory;
   directory.write("m.xgraph",
                   tiny_with("optimizer = adamw", "optimizer = adamw\n  checkpoint {\n    every = 1 steps\n  }"));

@@ -41,7 +41,7 @@ TEST(Outcome, PassesAFailureToTheCaller) {
   EXPECT_EQ(bad.error().exit, 2);
 }
 
-TEST(Outcome, GetsTheSourcesOfAnError) {
+TEST(Outcome, GetsTheSourceTextsOfItsError) {
   SourceMap sources;
   const int32_t file = sources.add("m.xgraph", "xgraph 1\nmodel m {}\n");
   const Outcome<void> good = with_sources(Status(), sources);

@@ -48,7 +48,7 @@ TEST(RestartRules, StopsLostRanksAndSystemErrorsAreRestarted) {
   }
 }
 
-TEST(RestartRules, ALauncherThatMissesAHostIsRestarted) {
+TEST(RestartRules, ALauncherThatCannotReachAHostIsRestarted) {
   EXPECT_TRUE(misses_host(1, {.begun = 2}, false, true)) << "its ranks were killed with it";
   EXPECT_TRUE(misses_host(1, {.begun = 2, .exits = {75, 75}}, false, true));
   EXPECT_TRUE(misses_host(1, {}, true, false)) << "it cannot begin its ranks, and could before";
@@ -64,7 +64,7 @@ TEST(RestartRules, ALauncherThatMissesAHostIsRestarted) {
   }
 }
 
-TEST(RestartRules, ALauncherThatLosesExitCodesIsNotTrusted) {
+TEST(RestartRules, ExitCodesOfRanksReplaceThatOfALauncherThatLosesThem) {
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 75}}), 75);
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 1}}), 1);
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true}), 75) << "all were killed";
@@ -74,7 +74,7 @@ TEST(RestartRules, ALauncherThatLosesExitCodesIsNotTrusted) {
   EXPECT_EQ(exit_of_ranks(9, {.begun = 2, .launched = true, .exits = {75}}), 9);
 }
 
-TEST(RestartRules, WaitsLongerTheMoreStartsFailAtOnce) {
+TEST(RestartRules, TheWaitGrowsWithTheNumberOfStartsThatFailAtOnce) {
   EXPECT_EQ(wait_before_restart(0), 0);
   EXPECT_EQ(wait_before_restart(1), 0);
   EXPECT_EQ(wait_before_restart(2), 1);
@@ -91,7 +91,7 @@ TEST_F(Restarts, StartsACommandAgainUntilItSucceeds) {
   EXPECT_THAT(result.err, HasSubstr("; it is started again, restart 1 of 5\n"));
 }
 
-TEST_F(Restarts, EndsWithTheLastExitCodeWhenAllAreUsed) {
+TEST_F(Restarts, EndsWithTheLastExitCodeWhenAllRestartsAreUsed) {
   const auto result = watch("1", std::string(kCount) + "kill -9 $$");
   EXPECT_EQ(result.exit, 128 + SIGKILL);
   EXPECT_EQ(lines(testing::read_file(directory.path() + "/starts")), 2);
@@ -119,14 +119,14 @@ TEST_F(Restarts, ASignalIsPassedOnAndEndsTheRestarts) {
   EXPECT_THAT(between.err, Not(HasSubstr("9 of 9")));
 }
 
-TEST_F(Restarts, TheVariableIsNotPassedOn) {
+TEST_F(Restarts, TheVariableOfRestartsIsNotPassedToTheCommand) {
   const auto result =
       run({"train", "--", "sh", "-c", "echo ${XRUN_RESTARTS-none}"}, {.environment = {{"XRUN_RESTARTS", "2"}}});
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_EQ(result.out, "none\n");
 }
 
-TEST_F(Restarts, SaysWhatIsWrongWithTheWords) {
+TEST_F(Restarts, WrongCommandLinesAreExplained) {
   const std::string help = "help: write xrun train --restarts 5 -- xrun train ";
   auto result = run({"train", "--restarts", "2"});
   EXPECT_EQ(result.exit, 2);
@@ -150,7 +150,7 @@ TEST_F(Restarts, SaysWhatIsWrongWithTheWords) {
   EXPECT_THAT(result.err, HasSubstr("--restarts"));
 }
 
-TEST_F(Restarts, ARunThatIsKilledTwiceEndsWithTheWeightsOfAnUnbrokenOne) {
+TEST_F(Restarts, ARunThatIsKilledTwiceEndsWithTheWeightsOfAnUndisturbedRun) {
   directory.write("tiny.xgraph", testing::tiny_model());
   const auto weights = [](const std::string& events) {
     const size_t at = events.rfind("\"weights\":\"");

@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, Seconds>> pairs(const ops::KernelTimes& times
   return out;
 }
 
-TEST(KernelTimes, ReadBackExactlyAndAsKnown) {
+TEST(KernelTimes, AreReadBackExactlyAndMarkedAsKnown) {
   const auto again = parse_kernel_times(print_kernel_times(some_times(), kOrigin), kOrigin);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(pairs(*again), pairs(some_times()));
@@ -45,7 +45,7 @@ TEST(KernelTimes, ReadBackExactlyAndAsKnown) {
   }
 }
 
-TEST(KernelTimes, TextThatIsNotTheirsIsRefused) {
+TEST(KernelTimes, MalformedTextIsRefused) {
   const std::string head = "xrun kernel times 1\n" + kOrigin + "\n";
   EXPECT_TRUE(parse_kernel_times(head, kOrigin).has_value());
   EXPECT_TRUE(parse_kernel_times(head + "0.5 a()\n1 b()\n", kOrigin).has_value());
@@ -58,13 +58,13 @@ TEST(KernelTimes, TextThatIsNotTheirsIsRefused) {
   EXPECT_FALSE(parse_kernel_times(head, kOrigin + "2").has_value()) << "times of another build";
 }
 
-TEST(KernelTimes, InstructionSetAndProcessorAreOtherOrigins) {
+TEST(KernelTimes, TheOriginDependsOnInstructionSetAndProcessor) {
   EXPECT_NE(times_origin(ops::Isa::kAvx2, "a"), times_origin(ops::Isa::kAvx512, "a"));
   EXPECT_NE(times_origin(ops::Isa::kAvx2, "a"), times_origin(ops::Isa::kAvx2, "b"));
   EXPECT_EQ(times_origin(ops::Isa::kAvx2, "a"), times_origin(ops::Isa::kAvx2, "a"));
 }
 
-TEST(KernelTimes, NoDamageGoesUnseen) {
+TEST(KernelTimes, AnyDamageOfTheFileIsDetected) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/sub/times";
   store_kernel_times(path, kOrigin, some_times());
@@ -92,7 +92,7 @@ TEST(KernelTimes, NoDamageGoesUnseen) {
   EXPECT_EQ(std::distance(fs::directory_iterator(fs::path(path).parent_path()), {}), 1) << "nothing else is left";
 }
 
-TEST(KernelTimes, TooManyForAFileAreThoseOfThisRun) {
+TEST(KernelTimes, OnlyTimesOfThisRunAreStoredIfAllWouldBeTooMany) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/times";
   ops::KernelTimes many = some_times();
@@ -138,7 +138,7 @@ class MeasuredCost : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(MeasuredCost, TheSecondPlanTakesTheTimesOfTheFirst) {
+TEST_F(MeasuredCost, TheSecondPlanReusesTheTimesOfTheFirst) {
   const auto first = plan();
   EXPECT_EQ(first.err, "");
   ASSERT_EQ(kept().size(), 1u);
@@ -175,7 +175,7 @@ TEST_F(MeasuredCost, OnlyKernelsThatAreNewAreMeasured) {
   EXPECT_GT(read_file(kept()[0]).size(), before.size());
 }
 
-TEST_F(MeasuredCost, DamageIsMeasuredAgainAndReplaced) {
+TEST_F(MeasuredCost, ADamagedFileIsReplacedByNewMeasurements) {
   plan();
   const std::string path = kept()[0];
   const auto size = fs::file_size(path);
@@ -202,7 +202,7 @@ TEST_F(MeasuredCost, ACacheThatCannotBeWrittenIsNoError) {
   EXPECT_EQ(plan().err, "");
 }
 
-TEST_F(MeasuredCost, JsonAndQuietSayNothingOfIt) {
+TEST_F(MeasuredCost, JsonAndQuietDoNotMentionTheCache) {
   plan();
   EXPECT_EQ(plan({}, {"--format", "json"}).err, "");
   EXPECT_EQ(plan({}, {"--quiet"}).err, "");

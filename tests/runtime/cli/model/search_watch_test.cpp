@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
-TEST(SearchWatch, PrintsHowFarTheSearchIs) {
+TEST(SearchWatch, PrintsTheProgressOfTheSearch) {
   std::string text;
   const Console console(GlobalOptions{}, &text);
   {

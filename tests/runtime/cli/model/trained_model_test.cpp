@@ -80,7 +80,7 @@ train t {
   TemporaryDirectory directory;
 };
 
-TEST_F(TrainedModel, IsMeasuredFromTheCheckpointAlone) {
+TEST_F(TrainedModel, IsEvaluatedFromTheCheckpointAlone) {
   train({});
   const auto with_file = eval();
   ASSERT_EQ(with_file.exit, 0) << with_file.err;
@@ -105,7 +105,7 @@ TEST_F(TrainedModel, IsMeasuredFromTheCheckpointAlone) {
   EXPECT_THAT(run({"eval", "ckpt/t", "--set", "data.max_bad=2"}).err, HasSubstr("max_bad"));
 }
 
-TEST_F(TrainedModel, IsMeasuredFromTheCheckpointOfAPlanAlone) {
+TEST_F(TrainedModel, IsEvaluatedFromTheCheckpointOfAPlanAlone) {
   write({});
   ASSERT_EQ(run({"plan", "m.xgraph", "--set", "classes=5", "--devices", "2"}).exit, 0);
   ASSERT_EQ(run({"train", "m.xplan", "--progress", "none"}).exit, 0);
@@ -116,7 +116,7 @@ TEST_F(TrainedModel, IsMeasuredFromTheCheckpointOfAPlanAlone) {
   EXPECT_EQ(run({"eval", "ckpt/t", "--devices", "1"}).out, with_plan.out);
 }
 
-TEST_F(TrainedModel, RefusesAnotherFunctionAndNamesTheDifference) {
+TEST_F(TrainedModel, RefusesATextOfAnotherModelAndNamesTheDifference) {
   train({});
   write({.activation = "gelu"});
   const auto gelu = eval();
@@ -152,7 +152,7 @@ TEST_F(TrainedModel, MayHaveOtherSourcesLossAndTraining) {
   }
 }
 
-TEST_F(TrainedModel, WordsWithoutACheckpointAreRefused) {
+TEST_F(TrainedModel, CommandLinesWithoutACheckpointAreRefused) {
   train({});
   const auto none = run({"eval", "m.xgraph"});
   EXPECT_EQ(none.exit, 2);

@@ -150,7 +150,7 @@ TEST_F(Scores, AreProbabilitiesOverAllShardsOfAHead) {
   }
 }
 
-TEST_F(Scores, AreNamedInTextAndOnlyTwoKindsAreKnown) {
+TEST_F(Scores, AreNamedInTheTextOutputAndUnknownKindsAreRejected) {
   directory.write("m.xgraph", kDense);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
   const std::vector<std::string> words{"predict", "ckpt/t", "--source", "test", "--rows", "0..1", "--topk", "1"};
@@ -220,7 +220,7 @@ TEST_F(Scores, EvaluationByClassAgreesWithPrediction) {
   }
 }
 
-TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreWhole) {
+TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreComplete) {
   directory.write("m.xgraph", kDense);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
   const auto other = run({"eval", "ckpt/t", "--confusion", "m.xgraph"});
@@ -242,7 +242,7 @@ TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreWhole) {
               StartsWith("source,class,class_name,predicted,predicted_name,samples\ntest,0,0,"));
 }
 
-TEST(PerClass, ListsTheWorstFirstAndSaysHowManyAreLeft) {
+TEST(PerClass, ListsTheWorstFirstAndCountsTheOmittedClasses) {
   cli::SourceClasses source{.source = "test"};
   source.pairs = {{{0, 0}, 8}, {{0, 1}, 2}, {{1, 0}, 3}, {{1, 1}, 1}, {{1, 2}, 3}, {{2, 2}, 5}, {{3, -1}, 1}};
   source.names = cli::ClassNames{{"cat", "dog", "cow\n", "hen"}};

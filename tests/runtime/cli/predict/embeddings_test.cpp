@@ -119,7 +119,7 @@ TEST_F(EmbeddingFiles, HaveArraysThatNumPyReadsInAnArchive) {
   EXPECT_EQ(std::system(("python3 " + at("look.py")).c_str()), 0);
 }
 
-TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
+TEST_F(EmbeddingFiles, AreWrittenCompletelyOrNotAtAll) {
   ASSERT_EQ(embed("e.npy").exit, 0);
   const auto before = left();
   const std::string array = read_file(at("e.npy"));
@@ -142,7 +142,7 @@ TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
 }
 
 // An existing archive or array, such as one from `numpy.save`, is not overwritten if it does not hold embeddings.
-TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
+TEST_F(EmbeddingFiles, NeverReplaceForeignFiles) {
   const runtime::NpyArray other{"pixels", "<f4", {2}, std::as_bytes(std::span("8 bytes"))};
   std::string zip;
   ASSERT_TRUE(runtime::write_npz(std::span(&other, 1), [&](std::span<const std::byte> bytes) {
@@ -220,7 +220,7 @@ TEST(NaturalOrder, ReadsDigitsAsNumbers) {
   EXPECT_FALSE(runtime::comes_before("a2.png", "a002.png"));
 }
 
-TEST(TsvCell, EscapesWhatWouldEndIt) {
+TEST(TsvCell, EscapesTabsLineBreaksAndControlBytes) {
   EXPECT_EQ(cli::tsv_cell("a\tb\nc\rd\\e\x1B\x7F\xFF \xC3\xA9"), "a\\tb\\nc\\rd\\\\e\\x1B\\x7F\\xFF \xC3\xA9");
 }
 

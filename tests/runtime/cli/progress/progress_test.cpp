@@ -38,7 +38,7 @@ struct Shown {
   void work(Work work, std::string_view subject = "", int64_t parts = 0, int64_t total = 0) {
     sink.on(runtime::WorkEvent{.work = work, .subject = subject, .done = parts, .total = total});
   }
-  // Reports steps of one second each that are not due for a line.
+  // Reports `count` steps of one second each, which are not due to be printed. Returns the text that was written.
   std::string steps(int count) {
     std::string all;
     for (int i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ using Bar = Shown<BarProgress>;
 
 int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-TEST(PlainProgress, BeatsAtMostEveryThirtySecondsWhenNothingElseIsPrinted) {
+TEST(PlainProgress, PrintsALineAfterThirtySecondsWithoutOutput) {
   Plain shown;
   EXPECT_EQ(shown.steps(29), "");
   const std::string beat = shown.steps(2);
@@ -69,7 +69,7 @@ TEST(PlainProgress, BeatsAtMostEveryThirtySecondsWhenNothingElseIsPrinted) {
   EXPECT_EQ(shown.steps(29), "") << "a line was printed";
 }
 
-TEST(PlainProgress, APauseOverTenSecondsNamesWhatIsWaitedFor) {
+TEST(PlainProgress, APauseOverTenSecondsIsReportedWithItsCause) {
   Plain shown;
   shown.work(Work::kData, "", 11, 300);
   EXPECT_EQ(shown.after(9), "");
@@ -144,7 +144,7 @@ TEST(BarProgress, WorkWithoutPartsCountsTheSeconds) {
   EXPECT_THAT(shown.page, HasSubstr("  Opened    train   3.5 s\n"));
 }
 
-TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
+TEST(BarProgress, APauseIsShownUnderTheBarUntilTheNextStep) {
   Bar shown;
   shown.sink.on(runtime::StartEvent{
       .model = "m", .steps = 1000, .steps_per_epoch = 100, .batch = 64, .memory_usable = 16 * kGiB});
@@ -185,7 +185,7 @@ TEST(BarProgress, TheSpeedLeavesOutEvaluationsAndSaves) {
   EXPECT_THAT(shown.page, HasSubstr("   step 3 of 100   17 min 47 s left"));
 }
 
-TEST(PlainProgress, ALineHasItsPausesInFieldsOfTheirOwn) {
+TEST(PlainProgress, EvaluationsAndSavesHaveSeparateFieldsInALine) {
   const auto line = [](Seconds evaluation, Seconds saves) {
     return plain_line({.line = {.samples_per_second = 100, .evaluation = evaluation, .saves = saves}}, 0, 0);
   };
@@ -205,7 +205,7 @@ TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
   EXPECT_THAT(bar.page, HasSubstr("x\u241B[31m\u240A2026"));
 }
 
-TEST(BarProgress, TellsTheAccuracyBeforeTheRates) {
+TEST(BarProgress, ShowsTheAccuracyBeforeTheRates) {
   Shown<BarProgress> shown;
   shown.sink.on(
       runtime::StartEvent{.devices = 1, .steps = 1000, .samples = 64'000, .batch = 64, .predicted_step = 0.5});
@@ -242,7 +242,7 @@ TEST(Pulse, BeatsUntilItEnds) {
   EXPECT_EQ(beats, last);
 }
 
-TEST(Host, TellsTheMemoryThatIsHeldNow) {
+TEST(Host, ResidentMemoryIncludesANewAllocation) {
   const Bytes before = runtime::resident();
   const std::vector<char> memory(64 * kMiB, 'x');
   const Bytes now = runtime::resident();

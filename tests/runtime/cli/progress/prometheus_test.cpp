@@ -110,7 +110,7 @@ class PrometheusTest : public ::testing::Test {
   std::vector<std::string> warnings;
 };
 
-TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
+TEST_F(PrometheusTest, HasTheValuesOfTheLatestEvents) {
   const int port = free_port();
   const auto run = serve(port);
   run->on(runtime::StartEvent{.model = "a \"net\"",
@@ -149,7 +149,7 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
                                true});
   }
   run->on(
-      runtime::StepEvent{{.step = 21, .line = {.loss = 7}}, false});  // a step that is reported but not due for a line
+      runtime::StepEvent{{.step = 21, .line = {.loss = 7}}, false});  // not due, so the values remain those of step 20
   run->on(runtime::EvalEvent{.step = 20, .metrics = {{"test", 0.75, true}}});
   run->on(runtime::CheckpointEvent{.step = 20, .path = "p", .seconds = 0.5, .bytes = 512});
   run->on(runtime::WarnEvent{"XG0811", "slow"});
@@ -189,7 +189,7 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
   EXPECT_EQ(warnings, (std::vector<std::string>{"XG0811 slow", "XG0811 slow"}));
 }
 
-TEST_F(PrometheusTest, RequestsOfStrangersChangeNothing) {
+TEST_F(PrometheusTest, MalformedRequestsDoNotDisturbTheServer) {
   const int port = free_port();
   const auto run = serve(port);
   run->on(runtime::StartEvent{.model = "net", .plan = "1", .steps = 3});
@@ -212,7 +212,7 @@ TEST_F(PrometheusTest, RequestsOfStrangersChangeNothing) {
   EXPECT_THAT(get(port, "/metrics"), HasSubstr("\nxrun_steps 3\n"));
 }
 
-TEST_F(PrometheusTest, ARunGoesOnWhereAnotherProcessListens) {
+TEST_F(PrometheusTest, ARunContinuesIfThePortIsInUse) {
   const Socket other;
   const std::string address = "127.0.0.1:" + std::to_string(other.listen());
   directory.write("tiny.xgraph", testing::tiny_model());
@@ -225,7 +225,7 @@ TEST_F(PrometheusTest, ARunGoesOnWhereAnotherProcessListens) {
 }
 
 // The server's library ignores SIGPIPE in the whole process. `xrun train --progress json | head -2` must still end.
-TEST_F(PrometheusTest, ARunWhoseReaderGoesAwayIsSaved) {
+TEST_F(PrometheusTest, ARunIsSavedWhenTheReaderOfItsPipeEnds) {
   directory.write("tiny.xgraph", testing::tiny_model());
   const std::string address = "127.0.0.1:" + std::to_string(free_port());
   const std::string words = "cd " + directory.path() + " && timeout 60 " + XRUN_BINARY_DIR +

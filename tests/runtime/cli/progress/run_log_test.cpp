@@ -68,7 +68,7 @@ TEST_F(RunLog, IsWrittenForEveryFormOfProgress) {
   EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), std::count(log.begin(), log.end(), '\n'));
 }
 
-TEST_F(RunLog, ShowsARunInPartsAsOne) {
+TEST_F(RunLog, ShowsAResumedRunAsOneRun) {
   directory.write("tiny.xgraph", testing::tiny_model());
   for (const char* steps : {"25", "45"}) {
     ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", steps, "--progress", "none"}).exit, 0);
@@ -152,7 +152,7 @@ TEST_F(RunLog, RefusesFilesThatAreNotLogs) {
   EXPECT_EQ(run({"show", "empty.jsonl", "--table", "layers"}).exit, 2);
 }
 
-TEST_F(RunLog, PageOfALogIsStable) {
+TEST_F(RunLog, TheSummaryOfALogMatchesItsGoldenFile) {
   std::string text = R"({"v":1,"t":"start","first_step":0,"steps":400})"
                      "\n";
   for (int step = 10; step <= 200; step += 10) {
@@ -176,7 +176,7 @@ TEST_F(RunLog, PageOfALogIsStable) {
 }
 
 // If a log has no `end`, because the run is still training or was killed, the run's time ends with its last event.
-TEST_F(RunLog, TimeOfARunWithoutAnEndIsThatOfItsEvents) {
+TEST_F(RunLog, TheTimeOfARunWithoutAnEndEventIsThatOfItsLastEvent) {
   const auto summary = [&](const std::string& text) {
     const auto log = read_log(directory.write("log.jsonl", text));
     EXPECT_TRUE(log.ok());

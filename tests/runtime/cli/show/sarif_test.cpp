@@ -44,7 +44,7 @@ TEST(Sarif, HasNoResultsForFilesWithoutFaults) {
   EXPECT_EQ(log["runs"][0]["results"], nlohmann::json::array());
 }
 
-TEST(Sarif, HasAFileThatCannotBeReadAndIsForCheckAlone) {
+TEST(Sarif, ReportsUnreadableFilesAndIsOnlyForCheck) {
   TemporaryDirectory directory;
   const CommandResult result = check(directory, {"absent.xgraph"});
   EXPECT_NE(result.exit, 0);

@@ -25,14 +25,14 @@ TEST(Heartbeats, NameTheRankThatHasBeenSilentForTheLongestTime) {
   EXPECT_EQ(beats.silent(3), 2);
 }
 
-TEST(Heartbeats, ARankThatHasSaidThatItEndsIsNotMissed) {
+TEST(Heartbeats, ARankThatHasLeftIsNotReportedAsSilent) {
   Heartbeats beats(2, 0, kLimit, 0);
   beats.leave(1);
   EXPECT_EQ(beats.silent(1000), std::nullopt);
 }
 
-// While a machine sleeps or a process is stopped, it hears no other rank. That silence is not a fault of the other
-// ranks.
+// While a machine sleeps or a process is stopped, the rank receives no heartbeats. That silence is not a fault of the
+// other ranks.
 TEST(Heartbeats, AStoppedRankRestartsTheTimeLimitsOfOthers) {
   Heartbeats beats(2, 0, kLimit, 0);
   EXPECT_EQ(beats.tick(0.25), 0);
@@ -47,7 +47,7 @@ TEST(Heartbeats, AStoppedRankRestartsTheTimeLimitsOfOthers) {
 
 // Heartbeats come every quarter of a second and up to a second late. No rank is lost in an hour, and a rank that stops
 // is detected within the limit and one check.
-TEST(Heartbeats, DelaysOfASecondAreNoLossInAnHour) {
+TEST(Heartbeats, DelaysUpToASecondCauseNoLossInAnHour) {
   constexpr uint64_t kSeed = 20261124;
   std::mt19937_64 random(kSeed);
   std::uniform_real_distribution<double> delay(0, 1);

@@ -45,7 +45,7 @@ TEST(PeerMemory, RefusesPlacesOfOtherProcesses) {
   }
 }
 
-// A child process has its parent's mark and may read the parent's memory.
+// A child process has the random mark by which the memory of its parent is recognised, and may read that memory.
 TEST(PeerMemory, GivesAnErrorForAProcessThatHasEnded) {
   int ready[2];
   int end[2];

@@ -58,7 +58,7 @@ class Calls {
   Status status_;
 };
 
-constexpr Bytes kRoom = 16 * kMiB;  // for what a device sends; each group has as much for what it receives
+constexpr Bytes kRoom = 16 * kMiB;  // memory for the sent blocks of a device, and for the received blocks of each group
 
 // Draws the blocks of one group between any devices: empty, of a few bytes, or of several messages. Some blocks go to
 // all devices.
@@ -92,9 +92,9 @@ std::byte value_at(int device, Bytes at, int step) {
   return static_cast<std::byte>((at * 7 + at / 253 + device * 41 + step * 17) % 251);
 }
 
-// Three devices are on two or three ranks of one or two hosts. Several groups are in flight, and ranks post them in
-// different orders. Between steps the sizes of the blocks change.
-TEST(RankCommunicator, BlocksComeToTheirPlaces) {
+// Three devices are on two or three ranks of one or two hosts. Several groups of exchanges are in flight, and ranks
+// start them in different orders. Between steps the sizes of the blocks change.
+TEST(RankCommunicator, BlocksAreStoredAtTheRequestedPlaces) {
   constexpr int kDevices = 3;
   constexpr int kGroups = 4;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
@@ -131,7 +131,7 @@ TEST(RankCommunicator, BlocksComeToTheirPlaces) {
       }
       RankCommunicator communicator(world, *devices, rank_of, exchanges);
       for (int step = 0; step < 4; ++step) {
-        if (step >= 2) {  // half the size of the blocks, and then the first size again
+        if (step >= 2) {  // blocks of half the size in step 2, and of the first size in step 3
           for (Exchange& exchange : exchanges) {
             for (auto* blocks : {&exchange.sends, &exchange.receives}) {
               for (size_t i = 0; i < blocks->size(); ++i) {
@@ -231,7 +231,7 @@ TEST(RankCommunicator, BroadcastsComeInTheOrderOfTheCallsOfAChannel) {
   }
 }
 
-TEST(RankCommunicator, WaitsForARankThatGivesUpEndInItsError) {
+TEST(RankCommunicator, WaitsForARankThatFailedEndWithItsError) {
   on_worlds(3, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     const auto memory = devices->device(world.rank()).map(4096).value();
@@ -281,7 +281,7 @@ class LostMemory final : public DeviceMemory {
   std::byte* host_address(Bytes offset) const override { return reinterpret_cast<std::byte*>(16 + offset); }
 };
 
-TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksInAnError) {
+TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksWithAnError) {
   if (!PeerMemory::open(PeerMemory::own_place())) {
     GTEST_SKIP() << "this system lets no process read the memory of another one";
   }
@@ -315,7 +315,7 @@ TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksInAnError) {
 }
 
 // The error of one rank may arrive before another rank has made its communicator.
-TEST(RankCommunicator, EndsEveryWaitInTheErrorOfARunThatIsGivenUp) {
+TEST(RankCommunicator, EveryWaitEndsWithTheErrorOfARankThatLeft) {
   on_worlds(2, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     if (world.rank() == 1) {
@@ -342,7 +342,7 @@ TEST(RankCommunicator, EndsEveryWaitInTheErrorOfARunThatIsGivenUp) {
   });
 }
 
-TEST(RankCommunicator, BroadcastsThatAreOpenAtItsEndAreErrors) {
+TEST(RankCommunicator, PendingBroadcastsFailWhenTheCommunicatorIsDestroyed) {
   on_worlds(2, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     std::vector<std::byte> bytes(100);
@@ -422,8 +422,8 @@ TEST(RankCommunicator, PlansGiveTheBitsAndTheLossesOfOneProcess) {
   }
 }
 
-struct Faulty : ::testing::Test {
-  Faulty() : prepared(testing::prepare_for(testing::make_module(model))) {}
+struct FaultyRanks : ::testing::Test {
+  FaultyRanks() : prepared(testing::prepare_for(testing::make_module(model))) {}
   std::vector<RankResult> run(const std::vector<RankOptions>& options) const {
     const auto program =
         testing::make_program(prepared, {.devices = 3, .threads = 3, .stages = 2, .micro_batches = 2, .shards = 3});
@@ -433,7 +433,7 @@ struct Faulty : ::testing::Test {
   Prepared prepared;
 };
 
-TEST_F(Faulty, RankThatGivesUpEndsAll) {
+TEST_F(FaultyRanks, ARankThatFailsEndsAllRanks) {
   const auto results = run({{.steps = 5}, {.steps = 5, .gives_up_in_step = 2}, {.steps = 5}});
   for (const RankResult& rank : results) {
     ASSERT_FALSE(rank.status.ok());
@@ -443,7 +443,7 @@ TEST_F(Faulty, RankThatGivesUpEndsAll) {
   EXPECT_EQ(results[2].status.error().message, "rank 1 on b: this rank gave up");
 }
 
-TEST_F(Faulty, RankThatIsNotFiniteEndsAllWithItsError) {
+TEST_F(FaultyRanks, NonFiniteValuesOfARankEndAllRanksWithItsError) {
   const auto results = run({{.steps = 5, .fails_in_step = 1}, {.steps = 5, .fails_in_step = 1}, {.steps = 5}});
   for (const RankResult& rank : results) {
     ASSERT_FALSE(rank.status.ok());
@@ -452,7 +452,7 @@ TEST_F(Faulty, RankThatIsNotFiniteEndsAllWithItsError) {
   }
 }
 
-TEST_F(Faulty, RankThatIsAskedToStopStopsAllBehindThatStep) {
+TEST_F(FaultyRanks, AStopRequestToOneRankStopsAllAfterThatStep) {
   for (const RankResult& rank : run({{.steps = 5}, {.steps = 5}, {.steps = 5, .stops_in_step = 1}})) {
     ASSERT_TRUE(rank.status.ok()) << rank.status.error().message;
     EXPECT_TRUE(rank.stops);

@@ -11,7 +11,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Makes an exchange in which each device sends `bytes(from, to)` to each other device, divided as each rank does it.
+// Makes an exchange in which each device sends `bytes(from, to)` to each other device, and divides it for each rank.
 // Every device has a rank of its own.
 template <typename Size>
 std::vector<DividedExchange> exchange_of_all(int devices, const std::function<bool(int, int)>& same_host, Size bytes) {
@@ -79,7 +79,7 @@ TEST(RankStreams, StreamsWithinAHostDoNotWaitForEachOther) {
 
 // Streams of any sizes. At each point, any stream that may continue does so, and any message in flight may arrive next,
 // until all streams have ended.
-TEST(RankStreams, SomeStreamOfAnExchangeCanAlwaysGoOn) {
+TEST(RankStreams, SomeStreamOfAnExchangeCanAlwaysContinue) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);

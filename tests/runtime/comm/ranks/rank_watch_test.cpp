@@ -52,7 +52,7 @@ TEST(RankWatch, RanksThatEndAreNotLost) {
   }
 }
 
-TEST(RankWatch, AConnectionThatClosesWithoutAWordIsADeath) {
+TEST(RankWatch, AConnectionThatClosesWithoutNoticeMeansThatTheRankDied) {
   std::atomic<double> slowest = 0;
   on_worlds(4, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
@@ -81,7 +81,7 @@ TEST(RankWatch, AConnectionThatClosesWithoutAWordIsADeath) {
   RecordProperty("seconds", std::to_string(slowest));
 }
 
-TEST(RankWatch, ARankThatFallsSilentIsLostByAll) {
+TEST(RankWatch, ASilentRankIsDeclaredLostByAllOthers) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
@@ -99,8 +99,8 @@ TEST(RankWatch, ARankThatFallsSilentIsLostByAll) {
   });
 }
 
-// Two ranks whose link is cut do not hear each other. A third rank, which hears both, is told about it.
-TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
+// Two ranks receive nothing from each other, because their link is cut. They report it to a third rank.
+TEST(RankWatch, ACutLinkIsReportedToRanksWithIntactLinks) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
@@ -117,7 +117,7 @@ TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
 }
 
 // For a while rank 1 reports that its work is late, and then that it hangs. All ranks learn of each report once.
-TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
+TEST(RankWatch, LateWorkIsReportedAndAHangingRankIsDeclaredLost) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
@@ -151,7 +151,7 @@ TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
 }
 
 // A process that was stopped learns that the others ended meanwhile, and does not report another rank as lost.
-TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
+TEST(RankWatch, AFrozenRankLearnsThatItWasDeclaredLost) {
   on_worlds(2, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
@@ -170,7 +170,7 @@ TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
   });
 }
 
-TEST(RankWatch, AProcessThatDoesNotEndIsEnded) {
+TEST(RankWatch, ARankThatDoesNotEndAfterALossCallsOnStuck) {
   on_worlds(2, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
@@ -189,7 +189,7 @@ TEST(RankWatch, AProcessThatDoesNotEndIsEnded) {
 
 // A foreign process that connects to the port is not taken for a rank and delays no rank, whether it sends nothing,
 // wrong data or too much data.
-TEST(RankMeeting, StrangersAreTurnedAway) {
+TEST(RankMeeting, ForeignConnectionsAreRejected) {
   // A world whose messages the test can read, because they contain the port of rank 0.
   class Overheard final : public Peers {
    public:

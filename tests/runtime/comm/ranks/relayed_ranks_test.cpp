@@ -78,7 +78,7 @@ void play(Kind kind, std::mt19937_64& random, TcpRelay& relay) {
   }
 }
 
-TEST(RelayedRanks, LoseTheRankThatIsCutOffAndNobodyElse) {
+TEST(RelayedRanks, OnlyTheRankThatIsCutOffIsLost) {
   const uint64_t seed = xrun::testing::fault_seed(20261124);
   const int64_t scripts = xrun::testing::fault_runs(6, 60);
   for (int64_t number = 0; number < scripts; ++number) {

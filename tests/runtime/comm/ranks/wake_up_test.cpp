@@ -10,7 +10,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-TEST(WakeUp, IsRungOnceForAllRingsBeforeAWait) {
+TEST(WakeUp, SeveralSignalsBeforeAWaitWakeItOnce) {
   const WakeUp wake_up;
   EXPECT_FALSE(wake_up.wait(microseconds(10)));
   wake_up.send();
@@ -19,7 +19,7 @@ TEST(WakeUp, IsRungOnceForAllRingsBeforeAWait) {
   EXPECT_FALSE(wake_up.wait(microseconds(10)));
 }
 
-TEST(WakeUp, IsRungByItsName) {
+TEST(WakeUp, CanBeSentByName) {
   const WakeUp mine;
   const WakeUp other;
   ASSERT_FALSE(mine.name().empty());
@@ -42,7 +42,7 @@ TEST(WakeUp, EndsAWait) {
   ringer.join();
 }
 
-TEST(WakeUp, TakesAnyNumberOfRingsThatNobodyWaitsFor) {
+TEST(WakeUp, AnyNumberOfUnreceivedSignalsWakeOnce) {
   const WakeUp mine;
   const WakeUp other;
   for (int i = 0; i < 10'000; ++i) {

@@ -28,7 +28,7 @@ std::string text_of(int rank, int round) {
   return text;
 }
 
-TEST(World, TextsComeToAllRanksInTheOrderOfRanks) {
+TEST(World, AllRanksReceiveTheTextsInTheOrderOfRanks) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     on_worlds(ranks, [&](World& world) {
       for (int round = 0; round < 12; ++round) {
@@ -75,7 +75,7 @@ TEST(World, AllRanksGetTheErrorOfTheLowestRank) {
   });
 }
 
-TEST(World, AnErrorComesToRanksThatSayMoreBeforeTheyLookForIt) {
+TEST(World, EveryGatherAfterARankLeftWithAnErrorReturnsThatError) {
   on_worlds(2, [](World& world) {
     if (world.rank() == 1) {
       world.leave(broken("no disk"));
@@ -137,7 +137,7 @@ TEST(World, ABrokenConnectionEndsAllWaits) {
   });
 }
 
-TEST(World, AMessengerThatDoesNotBeginIsAnError) {
+TEST(World, AMessengerThatCannotStartIsAnError) {
   for (const std::string words : {"no PMIx server", ""}) {
     const auto world = World::join(
         [&](std::string& error) {

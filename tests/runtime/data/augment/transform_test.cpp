@@ -271,7 +271,7 @@ TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
         const CallSpec random{"random_crop", {{"size", int64_t{5}}, {"pad", pad}}, {}};
         EXPECT_EQ(run({random}, sample, picture_type(1, 5, 5), {1, 0, 0, false})[0], first(5)) << pad;
       }
-      // The largest square; it is not resized if it already has the size.
+      // The largest square is used. It is not resized if it already has the requested size.
       const int64_t side = std::min(height, width);
       const CallSpec square{"random_resized_crop", {{"size", side}}, {}};
       EXPECT_EQ(run({square}, sample, picture_type(1, side, side), {1, 0, 0, false})[0], first(side));
@@ -371,7 +371,7 @@ TEST(Augment, FlipSwapsHalfOfTheSamples) {
   EXPECT_LT(flipped, 250);
 }
 
-TEST(Augment, NormalizeTakesOneValueOrOneAChannel) {
+TEST(Augment, NormalizeTakesOneValueOrOnePerChannel) {
   const Sample sample(3, 2, 2);
   const auto one = run({{"normalize", {{"mean", std::vector<double>{127.5}}, {"std", std::vector<double>{127.5}}}, {}}},
                        sample, picture_type(3, 2, 2));
@@ -419,7 +419,7 @@ TEST(Augment, ARowOfWholeNumbersBecomesClasses) {
   EXPECT_EQ(plain.ok() ? "" : plain.error().code, "XG0404") << "numbers are no classes";
 }
 
-TEST(Augment, MisfitsAreNamedBeforeAnythingRuns) {
+TEST(Augment, StagesThatDoNotFitAreRejectedByCompile) {
   const auto code = [](std::vector<CallSpec> stages, Field field, TensorType target) {
     const auto made = Transform::compile({.target = "image", .field = "f", .stages = std::move(stages)}, field, target);
     return made.ok() ? std::string() : made.error().code;
@@ -450,7 +450,7 @@ TEST(Augment, MisfitsAreNamedBeforeAnythingRuns) {
   EXPECT_EQ(code({column}, floats, {.dtype = DType::kF32, .dims = {kBatch}}), "XG0409");
 }
 
-TEST(Augment, TheGlyphChainIsNearlyTheFacesCentre) {
+TEST(Augment, AugmentedGlyphsStayNearTheCentre) {
   // A dot in the middle stays near the middle for any draws, because shifts are at most 0.06 of 32 pixels.
   Sample dot(1, 32, 32);
   std::ranges::fill(dot.bytes, std::byte{0});

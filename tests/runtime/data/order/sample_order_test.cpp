@@ -1,4 +1,4 @@
-// The balanced order of samples (docs/internals/determinism.md, "Order of samples"). data_loader_test.cpp tests the
+// The balanced order of samples (docs/internals/determinism.md, "Order of samples"). loader_test.cpp tests the
 // other orders.
 #include "runtime/data/order/sample_order.h"
 
@@ -82,7 +82,7 @@ TEST(BalancedOrder, AllSamplesOfAClassComeBeforeOneComesAgain) {
   EXPECT_EQ(seen.contains(std::ranges::find(classes, -1) - classes.begin()), false) << "of no class";
 }
 
-TEST(BalancedOrder, FollowsFromTheSeed) {
+TEST(BalancedOrder, IsDeterminedByTheSeed) {
   const auto samples = [](uint64_t seed) {
     const SampleSequence order = balanced(seed);
     std::vector<int64_t> found;
@@ -134,7 +134,7 @@ class TailReader final : public Reader {
   std::vector<Field> fields_{{"label", label_type(2)}};
 };
 
-TEST(BalancedOrder, GivesTheLoaderAsManyRowsOfEachClassAndTheirWeights) {
+TEST(BalancedOrder, GivesTheLoaderEquallyManyRowsOfEachClassAndTheirWeights) {
   const Graph graph = inputs({{"label", label_type(2)}, {"label.class_weight", {DType::kF32, {kBatch}}}});
   const auto open = [&] {
     return SampleRows::make("train", std::make_unique<TailReader>(), {.name = "d"}, graph).value();

@@ -109,7 +109,7 @@ TEST_F(Folder, RefusesMorePicturesThanItMayHave) {
   }
 }
 
-TEST_F(Folder, FollowsLinksAndRefusesThoseThatLeadBack) {
+TEST_F(Folder, FollowsLinksAndRefusesCycles) {
   write("real/dog/1.png", png(4, 1));
   write("links/cat/1.png", png(4, 2));
   fs::create_directory_symlink("../real/dog", root_ / "links/dog");
@@ -125,7 +125,7 @@ TEST_F(Folder, FollowsLinksAndRefusesThoseThatLeadBack) {
 }
 
 // Each level has two links to the next one, so there are 2^30 paths to the last level.
-TEST_F(Folder, LaddersOfLinksEnd) {
+TEST_F(Folder, DirectoriesThatLinksReachInTooManyWaysAreRefused) {
   for (int level = 0; level < 30; ++level) {
     const fs::path rung = root_ / ("d" + std::to_string(level));
     fs::create_directories(rung);
@@ -261,7 +261,7 @@ TEST_F(Folder, LeavesOutDirectoriesOfTools) {
 }
 
 // A plan needs only names, counts and the headers of some pictures.
-TEST_F(Folder, HeadersLeaveTheBytesOfArchivesWhereTheyAre) {
+TEST_F(Folder, OpenHeaderGivesCountsAndPictureHeadersOfAFewSamples) {
   std::vector<std::pair<std::string, std::string>> files;
   Bytes all = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -303,7 +303,7 @@ TEST_F(Folder, EntriesThatContradictTheirArchiveAreBroken) {
   ASSERT_NE(directory, std::string::npos);
   FieldValue value;
   const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // after name and extra field
-  for (const size_t at : {data + 10, directory + 16}) {  // in the data of the first entry; its checksum
+  for (const size_t at : {data + 10, directory + 16}) {  // a byte of the first entry's data, and one of its checksum
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     const auto reader = open_reader(folder({write("b.zip", damaged)}));
@@ -344,7 +344,7 @@ TEST_F(Folder, SharesClassesOfTwoPaths) {
   EXPECT_EQ(label_of(*reader, 2), 1);
 }
 
-TEST_F(Folder, FaultsSayWhatAndWhere) {
+TEST_F(Folder, ErrorsNameTheCauseAndThePath) {
   const auto code = [](const Result<std::unique_ptr<Reader>>& r) { return r.ok() ? std::string() : r.error().code; };
   const auto missing = open_reader(folder({(root_ / "no/where").string()}));
   EXPECT_EQ(code(missing), "XG0401");

@@ -179,7 +179,7 @@ TEST(Glyphs, DrawingIsRepeatable) {
 }
 
 // Compares a drawn glyph with text that a person can read.
-TEST(Glyphs, ACharacterLooksAsItDid) {
+TEST(Glyphs, ADrawnCharacterMatchesItsExpectedPicture) {
   NEED_FONT("uming");
   const CacheHome no_cache("/dev/null");
   const auto reader = open_reader(glyphs("a", {"uming"}, 0x6C38, 0x6C39)).value();
@@ -192,7 +192,7 @@ TEST(Glyphs, ACharacterLooksAsItDid) {
 
 // The first run fills the cache, and the second one reads the same bytes from it. If a bit of the cache has changed, it
 // is ignored.
-TEST(Glyphs, CacheGivesTheSameBytesAndDamageIsSeen) {
+TEST(Glyphs, TheCacheGivesTheSameBytesAndDamageIsDetected) {
   NEED_FONT("cwkai");
   namespace fs = std::filesystem;
   const fs::path home = fs::temp_directory_path() / ("xrun_glyph_cache_" + std::to_string(getpid()));

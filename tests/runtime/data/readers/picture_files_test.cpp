@@ -26,7 +26,7 @@ class PictureFiles : public testing::Files {
   }
 };
 
-TEST_F(PictureFiles, AreGivenAsTheyAreToAnEncodedField) {
+TEST_F(PictureFiles, ArePassedUnchangedToAnEncodedField) {
   const std::string bytes = png(8, 200);
   const auto reader =
       open_picture_files({.paths = {write("a.png", bytes), write("b.png", png(3, 7))}}, encoded_).value();
@@ -82,11 +82,11 @@ TEST_F(PictureFiles, AreFoundInADirectoryByExtensionOrContent) {
   EXPECT_THAT(reader->warnings()[0].message,
               HasSubstr("5 files are not read, since pictures are PNG, JPEG, WebP, BMP, PGM and PPM files"));
   EXPECT_THAT(reader->warnings()[0].message, HasSubstr("in/BMW"));
-  // A file that is named itself is read, whatever its name is.
+  // A file that is named on the command line is read, whatever its extension is.
   EXPECT_TRUE(list_pictures({(root_ / "in/notes.txt").string()}).value().left_out.others.count() == 0);
 }
 
-TEST_F(PictureFiles, MessagesAndTheReaderNameTheFormatsOfOneTable) {
+TEST_F(PictureFiles, MessagesAndDocumentationListTheSameFormats) {
   const ReaderDef* folder = data_registry().find_reader("folder");
   ASSERT_NE(folder, nullptr);
   EXPECT_THAT(std::string(folder->doc), ::testing::StartsWith(picture_formats() + " files"));

@@ -73,7 +73,7 @@ TEST_F(Readers, IdxFaultsAreRefused) {
 }
 
 // A label of a hundred million in a file of 88 bytes must not make as many classes.
-TEST_F(Readers, IdxLabelsAreNoNumberOfClassesWhereSamplesAreFew) {
+TEST_F(Readers, AHugeIdxLabelDoesNotSetTheNumberOfClasses) {
   const auto images = write("i", idx(8, {5, 1, 1}, "abcde"));
   const auto open = [&](const std::string& labels, int64_t classes, std::string name = "train") {
     SourceSpec spec = idx_source(images, labels);
@@ -106,7 +106,7 @@ TEST_F(Readers, IdxLabelsAreNoNumberOfClassesWhereSamplesAreFew) {
   EXPECT_TRUE(open(write("full", idx(8, {5}, std::string("\0\1\2\1\1", 5))), 0).value()->warnings().empty());
 }
 
-TEST_F(Readers, HeadersTellAllButTheSamples) {
+TEST_F(Readers, HeadersHaveEverythingExceptTheSamples) {
   const auto labels = write("l", idx(8, {2}, "\1\2"));
   const SourceSpec cut = idx_source(write("i", idx(8, {2, 2, 3}, "abc")), labels);
   EXPECT_FALSE(open_reader(cut).ok());
@@ -119,7 +119,7 @@ TEST_F(Readers, HeadersTellAllButTheSamples) {
   EXPECT_EQ(open_header(idx_source((root_ / "gone").string(), labels)).error().code, "XG0401");
 }
 
-TEST_F(Readers, OpeningEndsSoonAfterItWasAskedTo) {
+TEST_F(Readers, OpeningEndsSoonAfterAStopRequest) {
   write("pictures/a/1.png", png(4, 1));
   write_zip((root_ / "a.zip").string(), {{"a/1.png", png(4, 1)}});
   const std::string table = write("t.csv", "1,2\n3,4\n");
@@ -139,7 +139,7 @@ TEST_F(Readers, OpeningEndsSoonAfterItWasAskedTo) {
   }
 }
 
-TEST_F(Readers, CsvFeedsColumnsExactly) {
+TEST_F(Readers, CsvColumnsAreReadExactly) {
   write("t.csv", "a;b;label\r\n1; 2.5 ;16777217\r\n\r\n-3;4e-1;7\n+5;6;8");
   const auto spec = [&](std::vector<int64_t> rows) {
     return source(
@@ -175,7 +175,7 @@ TEST_F(Readers, CsvFeedsColumnsExactly) {
   EXPECT_NE(beyond.error().message.find("has 3 rows"), std::string::npos) << beyond.error().message;
 }
 
-TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
+TEST_F(Readers, CsvAboveTheLimitIsRefusedAndNotTruncated) {
   const std::string path = write("t.csv", "1,2\n3,45\n");
   const auto whole = read_csv(path, {.largest = 9});
   ASSERT_TRUE(whole.ok()) << whole.error().message;
@@ -212,7 +212,7 @@ TEST_F(Readers, DamagedGzipIsRefused) {
 }
 
 // A gzip file may consist of several members, each with a checksum.
-TEST_F(Readers, GzipOfSeveralMembersIsReadWholeOrRefused) {
+TEST_F(Readers, GzipOfSeveralMembersIsReadCompletelyOrRefused) {
   const auto packed = [&](const std::string& text) {
     const std::string path = (root_ / "one.gz").string();
     const auto file = ::gzopen(path.c_str(), "wb9");
@@ -239,7 +239,7 @@ TEST_F(Readers, GzipOfSeveralMembersIsReadWholeOrRefused) {
   EXPECT_NE(fault(one + std::string(3, '\0') + two).find("after the end"), std::string::npos);
 }
 
-TEST_F(Readers, FilesThatUnfoldAThousandfoldAreRefused) {
+TEST_F(Readers, FilesThatExpandAThousandfoldAreRefused) {
   const std::string zeros(20 << 20, '0');
   const std::string gzip = (root_ / "z.gz").string();
   const auto file = ::gzopen(gzip.c_str(), "wb9");
@@ -308,12 +308,12 @@ TEST(Decode, WidePicturesAreResizedInLittleMemory) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_TRUE(std::ranges::all_of(out, [](float x) { return std::abs(x - 77) < 0.01f; }));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // The bytes of the picture, and the rows under the filter as floats: 64 MB and 3 x 4 MB.
+  // Limit: the bytes of the picture (64 MB) and three rows under the filter as floats (4 MB each).
   EXPECT_LT(resident_bytes() - before, 120 * kMiB);
 #endif
 }
 
-TEST(Decode, HeadersTellWhatDecodingHolds) {
+TEST(Decode, HeadersGiveTheMemoryThatDecodingNeeds) {
   const std::string file = png(3000, 2000, 9);
   const auto header = read_picture_header(std::as_bytes(std::span(file)));
   ASSERT_TRUE(header.ok()) << header.error().message;
@@ -342,7 +342,7 @@ TEST(Decode, HeadersTellWhatDecodingHolds) {
   EXPECT_EQ(read_picture_header({}).error().code, "XG0412");
 }
 
-TEST(Decode, ResizedBytesAreTheBitsOfResizedNumbers) {
+TEST(Decode, ResizingBytesAndResizingFloatsGiveTheSameBits) {
   for (const auto& [height, width] : {std::pair{90, 131}, {7, 300}, {300, 7}, {1, 1}, {33, 64}}) {
     std::vector<uint8_t> bytes(static_cast<size_t>(height) * static_cast<size_t>(width) * 3);
     const RandomStream stream(1, static_cast<uint64_t>(height));
@@ -430,7 +430,7 @@ TEST(RealData, MnistHasItsPublishedCounts) {
             "XG0412");
 }
 
-TEST(RealData, GroceryPhotographsDecodeAndTornOnesAreRefused) {
+TEST(RealData, GroceryPhotographsDecodeAndDamagedOnesAreRefused) {
   NEED_DATA(path, "grocery-81/grocery-81-subset.zip");
   const auto train = open_reader(folder({(path / "train").string()})).value();
   const auto test = open_reader(folder({(path / "test").string()})).value();

@@ -90,7 +90,7 @@ TEST(SkuTree, FewSamplesOfManyClassesHaveTheSameFrequencies) {
   EXPECT_NEAR(before, std::pow(0.1, 0.7), 0.001);
 }
 
-TEST(SkuTree, AnyBoundsOfTheArgumentsAreReadAtOnce) {
+TEST(SkuTree, AcceptsHugeNumbersOfClassesAndSamples) {
   constexpr int64_t kMost = int64_t{1} << 40;
   for (const auto& [classes, samples] : std::vector<std::pair<int64_t, int64_t>>{
            {100'000'000, 2'700'000'000}, {kMost, 1}, {kMost, kMost}, {1, kMost}, {2, 5}}) {
@@ -167,7 +167,7 @@ double accuracy_of_best_rule(Shop shop, int64_t count) {
   return static_cast<double>(hits) / static_cast<double>(count);
 }
 
-TEST(SkuTree, TheBestRuleErrsByTheNoiseAndTheConflicts) {
+TEST(SkuTree, TheErrorOfTheBayesRuleGrowsWithNoiseAndConflicts) {
   EXPECT_GT(accuracy_of_best_rule({.noise = 0.3}, 2000), 0.999);
   const double middle = accuracy_of_best_rule({}, 2000);
   EXPECT_GT(middle, 0.95);
@@ -179,7 +179,7 @@ TEST(SkuTree, TheBestRuleErrsByTheNoiseAndTheConflicts) {
 }
 
 // For two equally frequent classes at the distance d, the error is 1 / 2 · erfc(d / (2 sqrt(2) noise)).
-TEST(SkuTree, TheBestRuleOfTwoClassesIsTheKnownOne) {
+TEST(SkuTree, TheBayesRuleForTwoClassesHasTheKnownError) {
   const SkuTree tree(arguments({.classes = 2}));
   const double squared = 2 * 64 * (1 - cosine(prototype_of(tree, 0), prototype_of(tree, 1)));
   const double noise = std::sqrt(squared) / 2;
@@ -189,7 +189,7 @@ TEST(SkuTree, TheBestRuleOfTwoClassesIsTheKnownOne) {
 
 // Prints the accuracy that docs/reference/benchmarks.md reports for the tree. XRUN_SKU_CLASSES and similar variables
 // choose another tree.
-TEST(SkuTree, PrintsTheAccuracyOfTheBestRule) {
+TEST(SkuTree, PrintsTheAccuracyOfTheBayesRule) {
   const auto number = [](const char* name, double otherwise) {
     const char* text = std::getenv(name);
     return text == nullptr ? otherwise : std::strtod(text, nullptr);
@@ -211,7 +211,7 @@ TEST(SkuTree, PrintsTheAccuracyOfTheBestRule) {
   EXPECT_GT(share, 1 / static_cast<double>(shop.classes + 1));
 }
 
-TEST(SkuTree, IsReadAsASourceThatIsCalledSynthetic) {
+TEST(SkuTree, IsASourceThatIsReportedAsSynthetic) {
   SourceSpec spec;
   spec.name = "train";
   spec.reader = {"sku_tree", arguments({}), {}};

@@ -18,7 +18,7 @@ class Kernels : public ::testing::Test {
   testing::Prepared prepared_ = testing::prepare_for(testing::make_module({.image = 8}));
   planner::Program program_ = testing::make_program(prepared_, {}).value();
 
-  // Removes the scratch memory of updates from the plan. Returns false if there is none.
+  // Removes the scratch memory of updates from the plan. Returns false if the plan has no such memory.
   bool take_scratch_of_updates() {
     bool found = false;
     for (planner::Instruction& instruction : program_.instructions) {

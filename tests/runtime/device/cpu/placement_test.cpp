@@ -73,7 +73,7 @@ TEST(Placement, ReadsCoresWithTheirPackagesNodesAndHyperthreads) {
   EXPECT_TRUE(synthetic_cpu_topology("package:nonsense").cores.empty());
 }
 
-TEST(Placement, EachDeviceHasANodeWhereThereAreAsMany) {
+TEST(Placement, EachDeviceHasItsOwnNodeIfThereAreEnough) {
   const CpuTopology topology = two_nodes();
   const auto devices = placed(topology, {32, 32});
   EXPECT_EQ(nodes_of(devices), (std::vector<std::vector<int>>{{0}, {1}}));
@@ -83,7 +83,7 @@ TEST(Placement, EachDeviceHasANodeWhereThereAreAsMany) {
   EXPECT_EQ(describe_placement(topology, devices), "cpu 0 on node 0, cpu 1 on node 1");
 }
 
-TEST(Placement, NeighboursLieSideBySide) {
+TEST(Placement, NeighbouringDevicesShareANode) {
   const CpuTopology topology = two_nodes();
   const auto four = placed(topology, {16, 16, 16, 16});
   EXPECT_EQ(nodes_of(four), (std::vector<std::vector<int>>{{0}, {0}, {1}, {1}}));
@@ -102,7 +102,7 @@ TEST(Placement, FewWorkersSpreadOverAllNodesAndNoDeviceIsSplit) {
   EXPECT_EQ(nodes_of(placed(two_nodes(), {20, 30, 10})), (std::vector<std::vector<int>>{{0}, {1}, {0}}));
 }
 
-TEST(Placement, ADeviceThatFitsInNoNodeTakesThoseOfItsPackageFirst) {
+TEST(Placement, ADeviceLargerThanANodeUsesNodesOfOnePackageFirst) {
   EXPECT_EQ(nodes_of(placed(two_nodes(), {64})), (std::vector<std::vector<int>>{{0, 1}}));
   EXPECT_EQ(nodes_of(placed(two_nodes(), {20, 20, 20})), (std::vector<std::vector<int>>{{0}, {1}, {0, 1}}));
   const CpuTopology four = synthetic_cpu_topology("package:2 numa:2 core:8 pu:1");
@@ -111,7 +111,7 @@ TEST(Placement, ADeviceThatFitsInNoNodeTakesThoseOfItsPackageFirst) {
   EXPECT_EQ(describe_placement(four, devices), "cpu 0 on nodes 0 and 1, cpu 1 on nodes 2 and 3");
 }
 
-TEST(Placement, HyperthreadsAreTakenWhereCoresAreTooFew) {
+TEST(Placement, HyperthreadsAreUsedIfThereAreTooFewCores) {
   const auto devices = placed(two_nodes(), {64, 64});
   EXPECT_EQ(nodes_of(devices), (std::vector<std::vector<int>>{{0}, {1}}));
   EXPECT_EQ(devices[0].cpus[1], 1) << "both of a core";
@@ -156,7 +156,7 @@ int policy_of(void* page) {
   return syscall(SYS_get_mempolicy, &mode, nullptr, 0, page, MPOL_F_ADDR) == 0 ? mode : -1;
 }
 
-TEST(Placement, PagesOfARangeAreAskedOfItsNode) {
+TEST(Placement, PagesOfARangePreferItsNode) {
   constexpr size_t kBytes = 1 << 16;
   void* range = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(range, MAP_FAILED);
@@ -172,7 +172,7 @@ TEST(Placement, PagesOfARangeAreAskedOfItsNode) {
   EXPECT_EQ(after, MPOL_PREFERRED);
 }
 
-TEST(Placement, WorkersOfADeviceRunOnItsProcessorsOnlyThere) {
+TEST(Placement, WorkersAreBoundOnlyWhileTheyWorkForTheDevice) {
   const std::vector<int> all = thread_cpus();
   const std::vector<DeviceCpus> cpus{{.cpus = {all.front()}, .nodes = {0}}, {.cpus = {all.back()}, .nodes = {0}}};
   const auto devices = make_cpu_devices(std::vector<int>{1, 1}, cpus);
@@ -192,7 +192,7 @@ TEST(Placement, WorkersOfADeviceRunOnItsProcessorsOnlyThere) {
   EXPECT_TRUE(done.ok());
 }
 
-TEST(Placement, DoctorAndPlanSayWhereDevicesLieOnlyOnSeveralNodes) {
+TEST(Placement, DoctorAndPlanReportThePlacementOnlyOnSeveralNodes) {
   const auto run = [](std::vector<std::string> words, const std::string& topology) {
     xrun::testing::CommandOptions options;
     if (!topology.empty()) {

@@ -81,15 +81,15 @@ class CountedDevice final : public CpuDevice {
 
  private:
   struct Call {
-    double before = 0;  // seconds since the previous call
+    double before = 0;  // seconds between the previous call of for_each and this one
     std::vector<double> items;
   };
 
   int workers_;
   std::unique_ptr<DeviceSet> cpu_;
   std::vector<Call> calls_;  // calls of for_each in a step
-  size_t shared_ = 0;        // calls of this step
-  double end_ = 0;           // time of the last item
+  size_t shared_ = 0;        // number of calls of for_each in the current step
+  double end_ = 0;           // time at which the last item ended
 };
 
 class CountedDeviceSet final : public DeviceSet {
@@ -172,7 +172,7 @@ TEST(StageRunner, SixteenWorkersTakeLessTimeThanFourOnFourRowBlocks) {
   }
 }
 
-TEST(StageRunner, EveryBackwardPassAddsToAllPartials) {
+TEST(StageRunner, EveryBackwardPassAddsToAllPartialGradients) {
   const Prepared prepared = testing::prepare_for(testing::make_module({}));  // twelve row blocks
   for (const int replicas : {1, 3}) {
     const PlanChoice choice{

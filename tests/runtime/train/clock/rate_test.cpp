@@ -15,13 +15,13 @@ TrainSpec spec(int64_t batch, TrainSpan duration) {
   return train;
 }
 
-TEST(Rate, ARunIsAsManyStepsAsItsEpochsTake) {
+TEST(Rate, EpochsAreConvertedToSteps) {
   EXPECT_EQ(RunClock(spec(4096, {20, TrainSpan::kEpochs}), 5179510).steps(), 25291);
   EXPECT_EQ(RunClock(spec(10, {3, TrainSpan::kEpochs}), 1000).steps(), 300) << "a whole number is not rounded up";
   EXPECT_EQ(RunClock(spec(10, {7, TrainSpan::kSteps}), 1000).steps(), 7);
 }
 
-TEST(Rate, TheOpenPieceTakesTheRest) {
+TEST(Rate, ACurveWithoutALengthTakesTheRemainingSteps) {
   TrainSpec train = spec(10, {2, TrainSpan::kEpochs});
   CurveSpec warmup;
   warmup.kind = "warmup";
@@ -39,7 +39,7 @@ TEST(Rate, TheOpenPieceTakesTheRest) {
   EXPECT_NEAR(curve.at(200), 0, 1e-12);
 }
 
-TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
+TEST(Rate, WorkIsDueAtTheFirstStepAfterEachMultipleOfItsInterval) {
   const auto due = [](TrainSpan every, int64_t samples, int64_t batch) {
     std::vector<int64_t> steps;
     const RunClock clock(spec(batch, {1, TrainSpan::kEpochs}), samples);
@@ -55,7 +55,7 @@ TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
   EXPECT_EQ(due({0, TrainSpan::kSteps}, 65, 10), std::vector<int64_t>{});
 }
 
-TEST(RunClock, CountsTheEpochsThatTheRunIsMadeOf) {
+TEST(RunClock, CountsTheEpochsOfARun) {
   struct Run {
     int64_t samples, batch, steps, epochs;
   };

@@ -1,4 +1,4 @@
-// Means and times over the steps of a line, measured with a clock of the test.
+// Means and times over the steps of a line of the log, measured with a clock of the test.
 #include "runtime/train/events/line_means.h"
 
 #include <gtest/gtest.h>
@@ -42,10 +42,10 @@ TEST(LineMeans, WeightSamplesEquallyIfTheBatchGrows) {
   EXPECT_EQ(sums.report().loss, 20);
 }
 
-TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
+TEST(LineMeans, SamplesPerSecondExcludeEvaluationsAndSaves) {
   Hands clock;
   LineMeans line(32, false, clock);
-  clock.time += 100;  // preparations
+  clock.time += 100;  // preparations before the first step
   line.begin();
   for (int step = 0; step < 4; ++step) {
     clock.time += 2;
@@ -77,8 +77,8 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
   EXPECT_EQ(line.report().evaluation, 0);
 }
 
-// Heartbeats and progress bars ask for a report between two lines. It covers the line so far.
-TEST(LineMeans, AReportBetweenTwoLinesEndsNoLine) {
+// Heartbeats and progress bars ask for a report between two lines of the log. It covers the steps since the last line.
+TEST(LineMeans, AReportBetweenTwoLinesDoesNotStartANewLine) {
   Hands clock;
   LineMeans line(1, false, clock);
   line.begin();

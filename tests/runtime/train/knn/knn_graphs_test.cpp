@@ -29,7 +29,7 @@ TrainSpec every(double amount, TrainSpan::Unit unit, const std::string& init = {
   return train;
 }
 
-TEST(GraphSchedule, ABuildHasATenthOfThePeriod) {
+TEST(GraphSchedule, AGraphIsUsedATenthOfThePeriodAfterItsBuildBegins) {
   const GraphSchedule schedule(every(20, TrainSpan::kSteps), 1000);
   EXPECT_EQ(schedule.first(), 1);
   EXPECT_EQ(schedule.begin_of(1), 20);
@@ -49,7 +49,7 @@ TEST(GraphSchedule, PeriodsMayBePartsOfAnEpochOrOfAStep) {
   EXPECT_EQ(tiny.use_of(2), 2);
 }
 
-TEST(GraphSchedule, WeightsOfAnotherRunHaveAGraphAtOnce) {
+TEST(GraphSchedule, ARunFromOtherWeightsHasAGraphAtItsFirstStep) {
   const GraphSchedule schedule(every(20, TrainSpan::kSteps, "other"), 1000);
   EXPECT_EQ(schedule.first(), 0);
   EXPECT_EQ(schedule.use_of(0), 0);
@@ -112,7 +112,7 @@ TEST(BackgroundWork, DoesEachItemOnce) {
   EXPECT_THAT(std::vector<int>(done.begin(), done.end()), ::testing::Each(4));
 }
 
-TEST(BackgroundWork, IsLeftWhenNobodyWantsIt) {
+TEST(BackgroundWork, IsCancelledWhenItIsDestroyed) {
   std::atomic<bool> begun = false;
   std::atomic<bool> followed = false;
   std::atomic<int64_t> items = 0;
@@ -136,7 +136,7 @@ TEST(BackgroundWork, IsLeftWhenNobodyWantsIt) {
 
 // There are two items, each of which lasts until its thread has normal priority. On a busy machine, a thread of low
 // priority could not raise its own priority.
-TEST(BackgroundWork, IsRaisedByTheOneThatWaits) {
+TEST(BackgroundWork, WaitingForItRaisesItsPriority) {
   std::atomic<int> raised = 0;
   std::atomic<int> begun = 0;
   BackgroundWork work(2, [&](ops::Workers& workers) {
@@ -191,8 +191,8 @@ TEST_F(KnnRunsTest, EachGraphIsUsedFromItsStepOn) {
   EXPECT_LT(events_.steps.back().loss, events_.steps.front().loss);
 }
 
-// The time of a graph is not a part of the step after it: the time in the graph's event is so long that a step which
-// included it would be noticed.
+// The time of a graph and its event is not a part of the next step. The handler of the event sleeps for 300 ms, so a
+// step that included this time would be noticed.
 TEST_F(KnnRunsTest, WaitingForAGraphIsNotCountedInAStep) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> graph_told;
@@ -228,7 +228,7 @@ TEST_F(KnnRunsTest, AnApproximateGraphReportsItsRecall) {
   EXPECT_EQ(other->weights, outcome->weights);
 }
 
-TEST_F(KnnRunsTest, MoreProbesFindMore) {
+TEST_F(KnnRunsTest, MoreProbesIncreaseTheRecall) {
   options_.active.exact = false;
   double before = 0;
   for (const int64_t probes : {1, 4, 16}) {
@@ -254,7 +254,7 @@ TEST_F(KnnRunsTest, ACheckpointWithoutTheGraphIsRefused) {
   }
 }
 
-TEST_F(KnnRunsTest, ListsThatNameNoClassesAreRefused) {
+TEST_F(KnnRunsTest, ListsWithInvalidClassesAreRefused) {
   MemoryStore store;
   ASSERT_TRUE(train_with(&store, 15).ok());
   store.tensors.at("id.weight.lists")[6] = std::byte{0x7f};

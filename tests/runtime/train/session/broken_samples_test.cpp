@@ -132,7 +132,7 @@ TEST(BrokenSamplesOfRanks, RanksHaveTheSamplesOfOneProcess) {
 
 // Rows are filled ahead. If the size of a step then changes, other samples take these rows, and faults found earlier
 // must not be reported for them.
-TEST(BrokenSamplesOfRanks, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
+TEST(BrokenSamplesOfRanks, RanksHaveTheSamplesOfOneProcessIfStepsChangeTheirSize) {
   const int64_t halved_at = kSteps / 2;
   const Seen whole = train_on({}, nullptr, halved_at);
   std::vector<Seen> seen(2);

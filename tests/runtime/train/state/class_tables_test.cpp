@@ -18,7 +18,7 @@ TEST(ClassTables, NamesAreLookedUpByInput) {
   EXPECT_EQ(positions_of({"dog", "owl", "cat"}, tables[0].names), (std::vector<int64_t>{1, -1, 0}));
 }
 
-TEST(ClassTables, AnInputWithAnotherNameHasTheTableThatIsLeft) {
+TEST(ClassTables, ARenamedInputGetsTheOnlyUnusedTable) {
   const ClassTables trained{{"label", true, {"cat"}}, {"color", true, {"red"}}};
   const ClassTables own{{"kind", true, {"cat"}}, {"color", true, {"red"}}};
   EXPECT_EQ(table_for(trained, own, "color"), &trained[1]);
@@ -28,7 +28,7 @@ TEST(ClassTables, AnInputWithAnotherNameHasTheTableThatIsLeft) {
   EXPECT_EQ(table_for({}, own, "kind"), nullptr);
 }
 
-TEST(ClassTables, MovesFollowOneAnother) {
+TEST(ClassTables, RenamesAreAppliedInSequence) {
   const std::vector<MovedClass> moved{
       {.from = "cat", .to = "lynx"}, {.from = "lynx", .to = "puma"}, {.from = "dog", .to = "wolf", .input = "group"}};
   const ClassTable table{"label", true, {"cat", "dog", "owl"}};
@@ -38,7 +38,7 @@ TEST(ClassTables, MovesFollowOneAnother) {
   EXPECT_EQ(renamed(group, moved).names, (std::vector<std::string>{"puma", "wolf", "owl"}));
 }
 
-// Each run as (from, first, count).
+// Ranges that RowMap::each_run reports: (first row in the checkpoint, first row in the new table, number of rows).
 using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
 
 Runs runs_of(const RowMap& map, int64_t begin, int64_t end) {
@@ -47,14 +47,14 @@ Runs runs_of(const RowMap& map, int64_t begin, int64_t end) {
   return runs;
 }
 
-TEST(RowMap, RowsThatStayTogetherAreOneRun) {
+TEST(RowMap, ConsecutiveRowsThatStayTogetherAreOneRange) {
   const RowMap map{.to = {1, 2, -1, 0, 7, 8}, .same_rows = false, .rows = 8};
   EXPECT_EQ(runs_of(map, 0, 6), (Runs{{0, 1, 2}, {3, 0, 1}, {4, 7, 1}}));
   EXPECT_EQ(runs_of(map, 1, 4), (Runs{{1, 2, 1}, {3, 0, 1}}));
   EXPECT_EQ(runs_of(map, 6, 9), Runs());
 }
 
-TEST(RowMap, RowsThatStayInPlaceEndWithTheRun) {
+TEST(RowMap, UnmovedRowsEndAtTheNumberOfRows) {
   const RowMap map{.to = {}, .same_rows = true, .rows = 5};
   EXPECT_EQ(runs_of(map, 0, 3), (Runs{{0, 0, 3}}));
   EXPECT_EQ(runs_of(map, 3, 9), (Runs{{3, 3, 2}}));

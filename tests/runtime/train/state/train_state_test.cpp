@@ -58,7 +58,7 @@ TEST_F(TrainStateTest, TensorsAreNamedByParameterAndOptimizerState) {
   EXPECT_EQ(made->state->find("stem.weight")->head, "");
 }
 
-TEST_F(TrainStateTest, InitialValuesAreThoseOfTheSeedWhateverThePlan) {
+TEST_F(TrainStateTest, InitialValuesDependOnTheSeedAndNotOnThePlan) {
   const auto one = make_state(prepared_, {});
   const auto other =
       make_state(prepared_, {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 4});
@@ -129,7 +129,7 @@ TEST_F(TrainStateTest, ClassRowsInNarrowFormatsHaveTensorsOfTheirOwn) {
   EXPECT_EQ(scales->head, "id");
 }
 
-// The rows are those of the seed, with each value rounded to the nearest of the format.
+// The rows are drawn from the seed in f32, and each value is rounded to the nearest value of the format.
 TEST_F(TrainStateTest, InitialValuesOfNarrowRowsAreThoseOfF32Rounded) {
   const auto values_of = [&](const PlanChoice& choice, std::string* digest) {
     const auto made = make_state(prepared_, choice);
@@ -184,7 +184,7 @@ TEST_F(TrainStateTest, ValuesOfNarrowRowsAreWrittenAndReadAcrossShards) {
   EXPECT_EQ(read, written);
 }
 
-TEST_F(TrainStateTest, UnwantedTensorsKeepTheirValues) {
+TEST_F(TrainStateTest, TensorsThatAreNotSelectedKeepTheirValues) {
   const auto all = make_state(prepared_, {});
   all->state->initialise(5);
   const auto part = make_state(prepared_, {});

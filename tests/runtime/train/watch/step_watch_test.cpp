@@ -115,7 +115,7 @@ TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
   EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms instead of the predicted 1.0 ms"));
 }
 
-TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {
+TEST_F(StepWatchTest, TimeOutsideOfInstructionsIsReportedAsWaitingOrOutside) {
   const auto slow_moves = watch(timings([](const Instruction& one) { return one.kind == Kind::kRecv; }, 30));
   ASSERT_EQ(slow_moves.size(), 1u);
   EXPECT_THAT(slow_moves[0].message, HasSubstr(": data under way, nothing to compute takes "));
@@ -125,7 +125,7 @@ TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {
               HasSubstr("outside the devices: reading results and starting the step takes 100.0 ms"));
 }
 
-TEST_F(StepWatchTest, WaitingForDataIsAFaultOfItsOwn) {
+TEST_F(StepWatchTest, WaitingForDataHasItsOwnWarning) {
   const auto found = watch(predicted(), 0, 0.1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].code, "XG0812");

@@ -28,7 +28,7 @@ std::vector<double> factors(const std::vector<DevicePace>& paces) {
   return found;
 }
 
-TEST(Stragglers, AreComparedWithTheOthersByWhatWasPredicted) {
+TEST(Stragglers, AreFoundByComparingMeasuredAndPredictedTimes) {
   // A device with twice the work is not slow. If the whole machine is slow, there is no straggler.
   EXPECT_THAT(factors({pace(0, 0.010, 0.010), pace(1, 0.020, 0.020)}), ElementsAre(1, 1));
   EXPECT_THAT(factors({pace(0, 0.050, 0.010), pace(1, 0.100, 0.020)}), ElementsAre(1, 1));
@@ -37,7 +37,7 @@ TEST(Stragglers, AreComparedWithTheOthersByWhatWasPredicted) {
   EXPECT_THAT(factors({pace(0, 0.010, 0.010), pace(1, 0.040, 0.010)}), ElementsAre(1, DoubleEq(4)));
 }
 
-TEST(Stragglers, NeedAnotherDeviceAPredictionAndAMillisecond) {
+TEST(Stragglers, NeedAnotherDeviceAPredictionAndAnExcessOfAMillisecond) {
   EXPECT_THAT(compare({}), IsEmpty());
   EXPECT_THAT(compare({pace(0, 1, 0.1)}), IsEmpty());
   EXPECT_THAT(compare({pace(0, 1, 0), pace(1, 2, 0)}), IsEmpty());
@@ -59,7 +59,7 @@ TEST(Stragglers, PacesArePrintedAsText) {
 }
 
 // Two devices with one kind of work each, as in a plan of two stages.
-class Watch : public ::testing::Test {
+class StragglerWatchTest : public ::testing::Test {
  protected:
   // Does one step in which device 1 is slower by `factor`, and returns the devices that are reported.
   std::vector<Straggler> step(double factor) {
@@ -101,7 +101,7 @@ class Watch : public ::testing::Test {
   int looked = 0;
 };
 
-TEST_F(Watch, ASlowDeviceIsNamedWithinTwentyStepsAndOnce) {
+TEST_F(StragglerWatchTest, ASlowDeviceIsNamedWithinTwentyStepsAndOnce) {
   for (int begin = 0; begin < 40; ++begin) {
     SCOPED_TRACE(begin);
     watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}, {}));
@@ -125,7 +125,7 @@ TEST_F(Watch, ASlowDeviceIsNamedWithinTwentyStepsAndOnce) {
 }
 
 // One device has a quarter of a core, and the other one is slowed down as well, so the steps take 0.15 s.
-TEST_F(Watch, AFactorOfThreeIsNamedWithinTwentySteps) {
+TEST_F(StragglerWatchTest, AFactorOfThreeIsNamedWithinTwentySteps) {
   seconds = 0.05;
   int named = 0;
   for (int i = 1; i <= 30 && named == 0; ++i) {
@@ -135,7 +135,7 @@ TEST_F(Watch, AFactorOfThreeIsNamedWithinTwentySteps) {
   EXPECT_LE(named, 20);
 }
 
-TEST_F(Watch, AFactorThatIsSmallerTakesLonger) {
+TEST_F(StragglerWatchTest, ASmallerFactorIsDetectedLater) {
   const auto seconds_until_named = [&](double factor) {
     watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}, {}));
     int count = 1;
@@ -154,9 +154,9 @@ TEST_F(Watch, AFactorThatIsSmallerTakesLonger) {
   EXPECT_EQ(seconds_until_named(1.49), 3600) << "never";
 }
 
-// Other work takes a core for a second, and two calm seconds later half of it for ten. This sometimes happens on a
-// shared machine.
-TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
+// Other work takes a core for one second. After two seconds without other work, it takes half of the core for ten
+// seconds. This sometimes happens on a shared machine.
+TEST_F(StragglerWatchTest, AnInterruptionOfADeviceIsNotNamed) {
   for (const Seconds window : {0.5, 1.0}) {
     const auto last = [&](Seconds time, double factor) {
       int64_t named = 0;
@@ -175,7 +175,7 @@ TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
 }
 
 // Five steps of several seconds form a long window.
-TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
+TEST_F(StragglerWatchTest, ALongWindowIsStrongerEvidenceButNeverSufficient) {
   EXPECT_EQ(judge(2, 15), 0);
   EXPECT_EQ(judge(2, 15), 1) << "30 seconds, where 22.4 are enough";
   watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}, {}));
@@ -184,7 +184,7 @@ TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
 }
 
 // Five steps of a millisecond are little evidence.
-TEST_F(Watch, AShortWindowTellsLittle) {
+TEST_F(StragglerWatchTest, AShortWindowIsWeakEvidence) {
   seconds = 0.001;
   EXPECT_EQ(windows(1, 8), 0);
   EXPECT_EQ(watch.window(), 63) << "steps of 8 ms in half a second";
@@ -192,14 +192,14 @@ TEST_F(Watch, AShortWindowTellsLittle) {
   EXPECT_EQ(windows(1, 8), 1);
 }
 
-TEST_F(Watch, AWindowTakesHalfASecondAtLeast) {
+TEST_F(StragglerWatchTest, AWindowTakesHalfASecondAtLeast) {
   seconds = 0.084;
   windows(1, 1);
   EXPECT_EQ(watch.window(), 6);
 }
 
 // The reported factor is computed from the windows above the threshold only.
-TEST_F(Watch, AFactorThatChangesIsToldByItsSlowWindows) {
+TEST_F(StragglerWatchTest, TheReportedFactorIsComputedFromTheSlowWindows) {
   std::vector<Straggler> named;
   for (const double factor : {8.0, 1.4, 1.4, 1.4, 8.0}) {
     for (const Straggler& one : watch.judge({pace(0, 0.1, 0.1), pace(1, 0.1 * factor, 0.1)}, 1)) {
@@ -210,7 +210,7 @@ TEST_F(Watch, AFactorThatChangesIsToldByItsSlowWindows) {
   EXPECT_NEAR(named[0].factor, 8, 1e-9);
 }
 
-TEST_F(Watch, TwoSlowDevicesAreBothNamed) {
+TEST_F(StragglerWatchTest, TwoSlowDevicesAreBothNamed) {
   std::vector<Straggler> named;
   for (int i = 0; i < 3; ++i) {
     for (const Straggler& one : watch.judge(
@@ -225,7 +225,7 @@ TEST_F(Watch, TwoSlowDevicesAreBothNamed) {
   EXPECT_NEAR(named[1].factor, 3, 1e-9);
 }
 
-TEST_F(Watch, ADeviceThatWasToldIsToldAgainAfterAQuietTime) {
+TEST_F(StragglerWatchTest, AReportedDeviceIsReportedAgainAfterAQuietTime) {
   EXPECT_EQ(windows(4, 4), 1);
   EXPECT_EQ(windows(StragglerWatch::kQuiet - 2, 1), 0);
   EXPECT_EQ(windows(2, 4), 0);
@@ -233,7 +233,7 @@ TEST_F(Watch, ADeviceThatWasToldIsToldAgainAfterAQuietTime) {
   EXPECT_EQ(windows(2, 4), 1);
 }
 
-TEST_F(Watch, StepsOfAnotherSizeKeepWhatIsKnown) {
+TEST_F(StragglerWatchTest, AChangeOfTheStepSizeKeepsTheEvidence) {
   const StepProfile profile(planner::Program{}, Graph{}, {}, {});
   EXPECT_EQ(windows(1, 4), 0);
   watch.move_to(profile);
@@ -250,7 +250,7 @@ TEST_F(Watch, StepsOfAnotherSizeKeepWhatIsKnown) {
   EXPECT_EQ(looked, StragglerWatch::kLooks) << "a whole window after the one that was not ended";
 }
 
-TEST_F(Watch, OneSlowStepOfAWindowIsNotNamed) {
+TEST_F(StragglerWatchTest, OneSlowStepOfAWindowIsNotNamed) {
   constexpr uint64_t kSeed = 20261124;
   std::mt19937_64 random(kSeed);
   std::uniform_real_distribution<double> noise(0.8, 1.3);
@@ -259,7 +259,7 @@ TEST_F(Watch, OneSlowStepOfAWindowIsNotNamed) {
   }
 }
 
-TEST_F(Watch, LooksAtFiveStepsOfAWindowOfAnyLength) {
+TEST_F(StragglerWatchTest, MeasuresFiveStepsOfAWindowOfAnyLength) {
   seconds = 0.001;
   windows(1, 1);
   EXPECT_EQ(looked, StragglerWatch::kLooks);

@@ -109,7 +109,7 @@ TEST(WorkDeadline, LongStepsHaveLongDeadlines) {
   EXPECT_NEAR(rank.until(&WorkDeadline::State::hangs), (20 - 5) * 50, 2 * kLook);
 }
 
-TEST(WorkDeadline, TheFirstStepsHaveAMinute) {
+TEST(WorkDeadline, TheFirstStepsHaveADeadlineOfAMinute) {
   Rank rank;
   rank.step(40);
   rank.step(30);
@@ -119,7 +119,7 @@ TEST(WorkDeadline, TheFirstStepsHaveAMinute) {
 }
 
 // Evaluations, saves, builds of graphs and steps of another size do not change the usual time of steps.
-TEST(WorkDeadline, OtherWorkBetweenStepsIsNotTakenForThem) {
+TEST(WorkDeadline, OtherWorkDoesNotChangeTheUsualTimeOfSteps) {
   Rank rank;
   for (int i = 0; i < 200; ++i) {
     rank.step(0.02);
@@ -135,7 +135,7 @@ TEST(WorkDeadline, OtherWorkBetweenStepsIsNotTakenForThem) {
   EXPECT_NEAR(rank.until(&WorkDeadline::State::late), 3, 2 * kLook);
 }
 
-TEST(WorkDeadline, StepsThatBecomeLongerForGoodAreLearned) {
+TEST(WorkDeadline, DeadlinesFollowStepsThatBecomeLongerPermanently) {
   Rank rank;
   for (int i = 0; i < 100; ++i) {
     rank.step(0.5);
@@ -178,7 +178,7 @@ TEST(WorkDeadline, RanksThatWaitForOneAnotherHangAfterTwiceTheTimeout) {
 }
 
 // Time counts from the end of a wait: a step may wait long for a slow rank and then compute.
-TEST(WorkDeadline, AWaitInTheMiddleBeginsTheTimeAnew) {
+TEST(WorkDeadline, AWaitDuringAStepRestartsItsDeadline) {
   Rank rank;
   for (int i = 0; i < 100; ++i) {
     rank.step(0.01);
@@ -200,7 +200,7 @@ TEST(WorkDeadline, ACallForMessagesThatDoesNotReturnIsLateInAnyWork) {
 }
 
 // A stopped process or a sleeping machine does no work, so it misses no deadline.
-TEST(WorkDeadline, TimeInWhichTheProcessStoodStillDoesNotCount) {
+TEST(WorkDeadline, TimeInWhichTheProcessIsStoppedDoesNotCount) {
   Rank rank;
   for (int i = 0; i < 10; ++i) {
     rank.step(0.01);
