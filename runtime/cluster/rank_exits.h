@@ -1,5 +1,5 @@
-// Passes the exit codes of ranks to the `--restarts` process that watches over them. It needs them because a launcher
-// that has lost a host ends with an exit code of its own, which says nothing about the ranks.
+// Passes the exit codes of ranks to the `--restarts` process that watches over them. The launcher's own exit code is
+// not sufficient: if it has lost a host, that code does not depend on the exit codes of the ranks.
 #pragma once
 
 #include <string>

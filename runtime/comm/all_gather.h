@@ -1,5 +1,5 @@
-// Gathers an array whose parts are on different ranks, so that all ranks have all of it. It runs in the background
-// while steps run.
+// Gathers an array whose parts are on different ranks: afterwards all ranks have the whole array. The gather runs in
+// the background while steps run.
 #pragma once
 
 #include <memory>

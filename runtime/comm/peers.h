@@ -1,4 +1,4 @@
-// The interface through which ranks exchange short texts, errors and requests to stop, separately from exchanges.
+// The interface through which ranks send each other short texts, errors and requests to stop, apart from exchanges.
 #pragma once
 
 #include <string>

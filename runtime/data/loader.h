@@ -1,5 +1,5 @@
-// The loader: training batches in the order of a SampleSequence, filled ahead of their use by tasks of low priority;
-// and rows in their own order for evaluation.
+// The loader: fills training batches in the order of a SampleSequence before they are used, by tasks of low priority;
+// and rows for evaluation in the order of the reader's listing.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The labels that rows of a batch have and lack (graph/layouts/partial_labels.h), and the factors on the rows' losses
-// that follow from them.
+// Counts which rows of a batch have labels (graph/layouts/partial_labels.h), and computes from that the factors of the
+// rows' losses.
 #pragma once
 
 #include <cstdint>

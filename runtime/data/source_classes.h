@@ -1,4 +1,4 @@
-// The classes of a source by name, and their numbers in the classes of training.
+// The classes of a source by name, and their numbers in the training run.
 #pragma once
 
 #include <cstdint>

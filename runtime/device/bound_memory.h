@@ -1,5 +1,5 @@
-// The mapped memory of a program, or of a rank's part of it: an arena on each device and one on the host, and the
-// address of each buffer in them.
+// The mapped memory of a program, or of one rank's part of a program: an arena on each device and one on the host, and
+// the address of each buffer in these arenas.
 #pragma once
 
 #include <memory>

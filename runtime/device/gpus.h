@@ -1,4 +1,4 @@
-// The GPUs of this machine, as the CUDA runtime sees them. Devices are CPU cores: nothing computes on a GPU yet.
+// The GPUs of this machine that the CUDA runtime finds. Devices are CPU cores: nothing computes on a GPU yet.
 #pragma once
 
 #include <optional>

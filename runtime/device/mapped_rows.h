@@ -1,4 +1,4 @@
-// The interface to class rows in a file that is mapped over buffers of a run's arenas.
+// The interface to class rows in a file that is mapped over buffers in the arenas of a run.
 #pragma once
 
 #include <cstddef>

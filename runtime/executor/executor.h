@@ -1,5 +1,5 @@
-// Runs a Program step by step. There are two executors: the parallel one, and the sequential one, which is the
-// reference in tests and also runs programs with a single worker.
+// Runs a Program step by step. There are two executors: the parallel one, and a sequential one, which is the reference
+// in tests and also runs programs with a single worker.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Profiles steps: mean times by device and kind of instruction over the measured steps, next to the predicted times.
+// Profiles steps: mean times by device and kind of instruction over the measured steps, with the predicted times.
 #pragma once
 
 #include <span>

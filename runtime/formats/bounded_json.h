@@ -1,4 +1,4 @@
-// Parses JSON of untrusted files in linear time, with a bound on its depth.
+// Parses JSON from untrusted files in linear time, with a limit on its depth.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

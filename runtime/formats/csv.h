@@ -1,4 +1,4 @@
-// Tables as text: columns of numbers and columns of texts (runtime/formats/csv_rows.h has the grammar).
+// Tables in text files: columns of numbers and columns of texts (runtime/formats/csv_rows.h has the grammar).
 #pragma once
 
 #include <cstdint>

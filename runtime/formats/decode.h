@@ -1,5 +1,5 @@
-// Decodes picture files in memory to upright pixels, whatever their format, and knows the extensions of their names.
-// Files are untrusted: every fault is an Error, and sizes are checked before memory is allocated.
+// Decodes picture files in memory to upright pixels, whatever their format, and recognises the extensions of their
+// names. Files are untrusted: every fault is an Error, and sizes are checked before memory is allocated.
 #pragma once
 
 #include "runtime/formats/pixels.h"

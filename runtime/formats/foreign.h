@@ -1,4 +1,4 @@
-// Files of other formats where a text is expected, known by their first bytes: compressed files, workbooks, UTF-16.
+// Detects files of other formats where text is expected, by their first bytes: compressed files, workbooks, UTF-16.
 #pragma once
 
 #include <cstddef>

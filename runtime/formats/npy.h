@@ -1,4 +1,4 @@
-// Writes NumPy's .npy files and .npz archives of them, for results (docs/reference/formats.md, "Embeddings").
+// Writes result files in NumPy's formats .npy and .npz (docs/reference/formats.md, "Embeddings").
 #pragma once
 
 #include <cstddef>

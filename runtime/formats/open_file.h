@@ -1,4 +1,4 @@
-// Opened files, and the errors and limits that the readers of files and of archives share.
+// Open files, and the errors and limits that are common to readers of files and of archives.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset. A
-// file that is read is not trusted. Data of written files begins at a multiple of 64; the reference implementation can
-// read them.
+// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset.
+// Files to read are untrusted. The data of written files begins at a multiple of 64; the reference implementation can
+// read these files.
 #pragma once
 
 #include <map>

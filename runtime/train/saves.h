@@ -1,4 +1,4 @@
-// Makes the saves of a run: decides when they are due, and saves either between two steps or in the background while
+// Makes the saves of a run: decides when a save is due, and saves either between two steps or in the background while
 // later steps run.
 #pragma once
 

@@ -1,5 +1,5 @@
-// One run, from its first step to its last. trainer.cpp has its loop, run_start.cpp prepares the first step, and
-// run_evaluation.cpp evaluates.
+// A training run, from its first step to its last. trainer.cpp has the loop over its steps, run_start.cpp prepares the
+// first step, and run_evaluation.cpp evaluates.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A position in a stream, which is a list of blocks one after the other. Empty blocks are skipped.
+// A position in a stream; a stream is a sequence of memory blocks. Empty blocks are skipped.
 #pragma once
 
 #include <algorithm>

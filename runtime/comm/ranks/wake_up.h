@@ -1,6 +1,6 @@
-// A wake-up signal between processes of a host: after a process has sent a message to another one, it sends that
-// process a wake-up, so the receiver can sleep until then. Without it the receiver would have to poll MPI all the time,
-// which takes processor time from computation.
+// A wake-up signal between processes of a host: after a process has sent a message to another process, it also sends it
+// a wake-up, so the receiver can sleep until then. Otherwise the receiver would have to poll MPI all the time, which
+// takes processor time from computation.
 #pragma once
 
 #include <chrono>

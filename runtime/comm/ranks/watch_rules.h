@@ -1,6 +1,6 @@
-// The rules of the watch between ranks (rank_watch.h), without its thread: the messages that a rank sends to the
-// others, and how it concludes that a rank is lost. Clock and sockets are interfaces of graph/base, so that tests can
-// simulate both.
+// The rules of the watch between ranks (rank_watch.h), without its thread: which messages a rank sends to the others,
+// and when it concludes that a rank is lost. Clock and sockets are interfaces of graph/base, so that tests can simulate
+// both.
 #pragma once
 
 #include <array>

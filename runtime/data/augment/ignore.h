@@ -1,5 +1,5 @@
-// The stage `ignore` of a binding, which names cells that mean "no label". Such a cell becomes kNoLabel, which the end
-// of the binding writes as -1.
+// The stage `ignore` of a binding, which lists the cell values that mean "no label". Such a cell becomes kNoLabel,
+// which the end of the binding writes as -1.
 #pragma once
 
 #include <limits>

@@ -1,5 +1,5 @@
-// A data binding, compiled: `image = pixels -> scale(1 / 255) -> random_affine(...)`, from a field of a source to one
-// row of an input of the graph.
+// A compiled data binding, such as `image = pixels -> scale(1 / 255) -> random_affine(...)`: it turns a field of a
+// source into a row of an input of the graph.
 #pragma once
 
 #include <cstddef>

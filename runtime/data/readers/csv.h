@@ -1,4 +1,4 @@
-// The `csv` reader: a table, read through column(i), column("name") and columns(a..b).
+// The `csv` reader: reads a table, whose columns are selected by column(i), column("name") and columns(a..b).
 #pragma once
 
 #include <memory>

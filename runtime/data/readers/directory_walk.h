@@ -1,4 +1,4 @@
-// The files below a directory; links are followed.
+// Visits the files below a directory; links are followed.
 #pragma once
 
 #include <functional>

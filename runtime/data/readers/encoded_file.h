@@ -1,4 +1,4 @@
-// An encoded picture on disk, read as a whole or up to its header.
+// Reads an encoded picture from disk, completely or only its start with the header.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The `folder` reader: pictures in directories or zip archives; the class is the directory that holds the file.
+// The `folder` reader: pictures in directories or zip archives; the class of a picture is its directory.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Fonts of this system, found by file stem.
+// Finds fonts of this system by the stems of their file names.
 #pragma once
 
 #include <string>

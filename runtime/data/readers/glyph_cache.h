@@ -1,4 +1,4 @@
-// Drawn faces on disk (graph/os/cache_file.h), so that only the first run draws.
+// Stores the drawn characters of a font face on disk (graph/os/cache_file.h), so that only the first run draws them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The `glyphs` reader: characters drawn from installed fonts, once, into a cache in memory.
+// The `glyphs` reader: characters of installed fonts, which are drawn once into memory.
 #pragma once
 
 #include <memory>

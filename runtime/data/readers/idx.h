@@ -1,4 +1,4 @@
-// The `idx` reader: pictures and labels of a pair of IDX files (MNIST), gzip accepted.
+// The `idx` reader: pictures and labels in a pair of IDX files (MNIST), which may be compressed by gzip.
 #pragma once
 
 #include <memory>

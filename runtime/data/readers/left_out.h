@@ -1,4 +1,4 @@
-// Files and directories that a source of pictures leaves out: they are counted, and a warning names the first of them.
+// Files and directories that a source of pictures leaves out: they are counted, and a warning lists the first of them.
 #pragma once
 
 #include <cstdint>

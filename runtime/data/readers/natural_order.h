@@ -1,4 +1,4 @@
-// The order in which people list files: 2.png before 10.png.
+// Natural order of file names: 2.png before 10.png.
 #pragma once
 
 #include <string_view>

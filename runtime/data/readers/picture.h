@@ -1,4 +1,4 @@
-// Kernels on the working picture of the augmentations: planar f32 with a border around each plane for vector code.
+// A picture as the augmentations process it: planar f32 with a border around each plane for vector code.
 #pragma once
 
 #include <cstdint>

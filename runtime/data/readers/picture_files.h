@@ -1,4 +1,4 @@
-// Files of directories by name, and picture files named on a command line as a source of samples for `predict`.
+// Picture files named on a command line, or found in directories, as a source of samples for `predict`.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Resizing of pictures.
+// Resizes pictures.
 #pragma once
 
 #include <cstdint>

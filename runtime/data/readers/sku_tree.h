@@ -1,5 +1,5 @@
-// The reader `sku_tree`: a made-up shop with very many articles, for which the accuracy of the Bayes rule is known.
-// The classes are the articles of a tree of departments and groups. Articles of one group resemble each other, and a
+// The reader `sku_tree`: an artificial shop with very many articles, for which the accuracy of the Bayes rule is known.
+// The classes are the articles, in a tree of departments and groups. Articles of one group resemble each other, and a
 // few articles have many samples while most have few.
 //
 //   prototype of class c    the unit vector along  D(department of c) + 0.6 G(group of c) + 0.4 A(c)

@@ -1,5 +1,5 @@
-// The `synthetic` reader: samples are computed from counters, not stored. All output that mentions them calls them
-// synthetic.
+// The `synthetic` reader: samples are computed from random numbers, not stored. All output about such samples calls
+// them synthetic.
 #pragma once
 
 #include <memory>

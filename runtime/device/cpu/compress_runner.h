@@ -1,5 +1,5 @@
-// Compresses the gradients of a sender, which is a replica or a node: momentum, residual and selection, tensor by
-// tensor (docs/internals/algorithms.md, "Gradient compression").
+// Compresses the gradients of a sender (a replica or a node) by momentum, residual and selection, tensor by tensor
+// (docs/internals/algorithms.md, "Gradient compression").
 #pragma once
 
 #include <vector>

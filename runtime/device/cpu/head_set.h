@@ -1,5 +1,5 @@
-// The kernels of a program's heads, created once: the passes over each shard, and the kernels that join the results of
-// all shards.
+// The kernels of a program's heads, created once: the passes over each shard, and the kernels that combine the results
+// of all shards.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The kernels of a program, created once: one for each node that a stage runs, for the size of a row block.
+// The kernels of a program, created once: one for each node that a stage runs, for row blocks of the plan's size.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The settings of `train` that apply to one tensor.
+// The settings of `train` that apply to the update of one tensor.
 #pragma once
 
 #include <limits>

@@ -1,5 +1,5 @@
-// Runs the instructions that end a step: they fold gradient partials, clip gradients, update weights and prepare them
-// for kernels, and fold running statistics.
+// Runs the instructions at the end of a step: they sum gradient partials, clip gradients, update weights and prepare
+// them for kernels, and combine running statistics.
 #pragma once
 
 #include <vector>

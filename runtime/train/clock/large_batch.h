@@ -1,4 +1,4 @@
-// A batch that is larger than its training source.
+// Warns of a batch that is larger than its training source.
 #pragma once
 
 #include <cstdint>

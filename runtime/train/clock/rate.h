@@ -1,5 +1,5 @@
-// The learning rate over a run, as a curve over time. Time is measured in units of TrainSpec::unit() samples, which are
-// steps unless the batch grows.
+// The learning rate of a run as a curve over time. Time is measured in units of TrainSpec::unit() samples; a unit is a
+// step unless the batch grows.
 #pragma once
 
 #include <cstdint>

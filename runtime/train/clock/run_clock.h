@@ -1,4 +1,4 @@
-// The clock of a run: converts between steps, samples and epochs, and says which events are due after a step.
+// The clock of a run: converts between steps, samples and epochs, and decides which events are due after a step.
 #pragma once
 
 #include <cstdint>

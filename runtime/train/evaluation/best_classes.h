@@ -1,4 +1,4 @@
-// The best classes of each row of an inference program, and their probabilities.
+// Reads the best classes of each row from an inference program, and their probabilities.
 #pragma once
 
 #include <cstdint>

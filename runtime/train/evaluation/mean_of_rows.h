@@ -1,4 +1,4 @@
-// The mean of a measure over rows, in f64 and row order (docs/internals/determinism.md, "Scalars").
+// The mean of a measure over rows, added in f64 and in row order (docs/internals/determinism.md, "Scalars").
 #pragma once
 
 #include <cstddef>

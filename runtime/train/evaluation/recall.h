@@ -1,5 +1,5 @@
-// Measures the recall of retrieval over all samples of a source (ops/losses/recall_op.cpp): how often a sample has
-// another one of its class among its nearest neighbours.
+// Measures the recall of retrieval over all samples of a source (ops/losses/recall_op.cpp): the share of samples that
+// have another sample of their class among their nearest neighbours.
 #pragma once
 
 #include <cstdint>

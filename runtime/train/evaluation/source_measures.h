@@ -1,4 +1,4 @@
-// Computes the measures of one source during an evaluation: means over its labels, and the recall over all its samples.
+// Computes the measures of one source during an evaluation: means over labels, and the recall over all samples.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Summarises the work of a run since its last line of progress (docs/reference/command/progress.md, "Progress"): means
-// of losses and metrics, and samples per second without the time of evaluations and saves.
+// Summarises the work of a run since its last progress line in the log (docs/reference/command/progress.md,
+// "Progress"): means of losses and metrics, and samples per second without the time of evaluations and saves.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Events of steps and of the work under way: reports of steps and of profiles, and the work that a run waits for.
+// Events of steps and of the current work: reports of steps and profiles, and the work that a run is doing.
 #pragma once
 
 #include <cstdint>

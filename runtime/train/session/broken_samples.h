@@ -1,5 +1,5 @@
-// Makes ranks agree on broken samples. Each rank reads only its own rows, and a sample that one rank finds broken
-// counts as broken on all ranks. So all ranks have the same samples in the same rows as a single process would.
+// Makes all ranks treat the same samples as broken. Each rank reads only its own rows, and a sample that one rank finds
+// broken counts as broken on all ranks. So all ranks have the samples in each row that a single process would have.
 #pragma once
 
 #include "runtime/comm/peers.h"

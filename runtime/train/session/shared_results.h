@@ -1,5 +1,5 @@
-// Shares results between the ranks of a run at the end of a step: per-row values and the selections of heads. It also
-// makes the digest of the weights of all ranks.
+// Sends results to all ranks of a run at the end of a step: per-row values and the selections of heads. It also
+// computes the digest of the weights of all ranks.
 #pragma once
 
 #include <map>

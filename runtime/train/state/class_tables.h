@@ -1,5 +1,5 @@
-// The names of the classes of a run, for each input of the graph that holds class numbers, such as a label. The
-// training source defines them, checkpoints store them, and sources that are opened later use the same numbers.
+// The names of the classes of a run, for each input of the graph that contains class numbers, such as a label. They
+// come from the training source, checkpoints store them, and sources that are opened later use the same numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The tensors that training changes, by name: weights, running statistics and optimizer states. Each knows the buffers
-// of a program that hold its rows.
+// The tensors that training changes, by name: weights, running statistics and optimizer states, each with the buffers
+// of a program that contain its rows.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Everything that a run has learned, by name: weights, running statistics and optimizer states, with the buffers that
-// hold them. Checkpoints save it; a digest identifies its weights. With several ranks, a rank has the rows of its own
-// devices.
+// All values that a run has learned, by name: weights, running statistics and optimizer states, with the buffers that
+// contain them. Checkpoints save them; a digest identifies the weights. With several ranks, each rank has the rows of
+// its own devices.
 #pragma once
 
 #include <functional>

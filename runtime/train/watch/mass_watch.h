@@ -1,5 +1,5 @@
-// Watches the share of the softmax that falls on the active classes (ActiveReport::mass), and warns once if it stays
-// small: the active classes then miss classes that matter for the loss.
+// Watches the share of the softmax that belongs to the active classes (ActiveReport::mass), and warns once if it stays
+// small: then classes that matter for the loss are not among the active classes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Compares the first steps of a run with the prediction, and names the instructions that explain a difference.
+// Compares the first steps of a run with the prediction, and finds the instructions that explain a difference.
 #pragma once
 
 #include <optional>

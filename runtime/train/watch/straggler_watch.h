@@ -1,5 +1,5 @@
-// Finds the device that is slow compared with the others. It compares ratios of measured to predicted time, so that a
-// device with more work is not mistaken for a slow one. Several ranks watch the whole run together.
+// Finds a device that is slow compared with the other devices. It compares ratios of measured to predicted time, so
+// that a device with more work is not mistaken for a slow one. The ranks of a run watch all devices together.
 #pragma once
 
 #include <cstdint>

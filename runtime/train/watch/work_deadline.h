@@ -1,6 +1,6 @@
-// Learns how long the steps, saves and evaluations of a run take, and decides from that when one is late and when it
-// hangs. This finds processes that are alive but make no progress, because a disk does not answer or a worker waits
-// forever.
+// Learns how long the steps, saves and evaluations of a run take, and decides from that when a step, save or evaluation
+// is late and when it hangs. So it finds processes that are alive but make no progress, because a disk does not answer
+// or a worker waits forever.
 #pragma once
 
 #include <array>
