@@ -3,6 +3,7 @@
 // training uses, and wait until the exchanges complete; for the reduce-scatter each device then sums the parts in its
 // memory. The first round is a warm-up. At the end each device compares its results with numbers that it computes
 // without exchanges. Tests: tests/runtime/cli/commands/bench_test.cpp
+// Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/collectives.h"
 
 #include <chrono>

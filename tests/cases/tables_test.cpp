@@ -202,7 +202,7 @@ TEST_F(Case21LabelsFromOne, FaultyLabelsAreExplained) {
   EXPECT_THAT(with("2.5"), HasSubstr("correct it, or bind another column"));
 }
 
-TEST_F(Case21LabelsFromOne, AsClassTurnsIdsIntoClasses) {
+TEST_F(Case21LabelsFromOne, IdsBecomeClassesByAsClass) {
   write_model("column(6) -> as_class", "", 12);
   const auto id = [](int, int label) { return std::to_string(4'000'000'000 + 17 * ((label * 5) % 12)); };
   dir.write("train.csv", table(600, id));
@@ -226,7 +226,7 @@ TEST_F(Case21LabelsFromOne, AsClassTurnsIdsIntoClasses) {
   EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond them"));
 }
 
-TEST_F(Case21LabelsFromOne, AsClassKeepsLeadingZerosAndRejectsOtherFields) {
+TEST_F(Case21LabelsFromOne, LeadingZerosAreKeptByAsClassAndOtherFieldsAreRejected) {
   const auto code = [](int, int label) {
     return fmt::format("{:0{}}", label / 2, label % 2 + 1);
   };  // 0, 00, 1, 01, ...
