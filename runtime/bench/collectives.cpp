@@ -2,7 +2,7 @@
 // all-gather and then the reduce-scatter: all ranks synchronise, start their exchanges on the communicator that
 // training uses, and wait until the exchanges complete; for the reduce-scatter each device then sums the parts in its
 // memory. The first round is a warm-up. At the end each device compares its results with numbers that it computes
-// without exchanges. Tests: tests/runtime/cli/commands/bench_test.cpp
+// without exchanges.
 // Tests: tests/runtime/cli/commands/bench_test.cpp
 #include "runtime/bench/collectives.h"
 
