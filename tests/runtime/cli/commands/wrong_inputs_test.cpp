@@ -256,7 +256,7 @@ std::vector<Fault> model_faults() {
       {"import_of_nothing", "xgraph 1\n\nimport \"none.xgraph\" as n\n", check, 1, "m.xgraph:3:8",
        "cannot read `none.xgraph`: No such file", "check the path"},
       {"import_cycle", "xgraph 1\n\nimport \"m.xgraph\" as n\n", check, 1, "m.xgraph:3:8",
-       "XG0206]: `m.xgraph` imports itself", "leave it out"},
+       "XG0206]: `m.xgraph` imports itself", "remove this import"},
       {"block_that_calls_itself",
        tiny_with("linear(24)", "f -> linear(24)") + "\nblock f(x: [N, C]) {\n  return x -> f\n}\n", check, 1,
        "m.xgraph:38:15", "`f` contains itself", "-> repeat n"},
