@@ -20,7 +20,7 @@ bool has_type(Evaluator& evaluator, const Decl& decl, const Datum& value) {
                                       : value.kind == DatumKind::kString;
   if (type == "int" && value.whole() && !good) {
     report(evaluator, "XG0214", value.span.valid() ? value.span : decl.name.span,
-           {"option `{}` cannot be {}", decl.name.text, to_text(value)}, "it does not fit 64 bits",
+           {"option `{}` cannot be {}", decl.name.text, to_text(value)}, "it does not fit into 64 bits",
            {"write a smaller number"});
     return false;
   }

@@ -14,7 +14,7 @@ struct ForeignSetting {
   std::string_view ours;
 };
 
-// PyTorch and its trainers (Lightning, Transformers, timm), Keras, scikit-learn, InsightFace.
+// Settings of PyTorch and its trainers (Lightning, Transformers, timm), Keras, scikit-learn and InsightFace.
 constexpr ForeignSetting kSettings[] = {
     {"numepoch", "epochs"},
     {"numepochs", "epochs"},

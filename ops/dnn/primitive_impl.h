@@ -45,8 +45,8 @@ inline dnnl::primitive_attr user_scratch() {
   return attr;
 }
 
-// Makes a call whose arguments are those of `slots`. slots[weight] is a weight that is declared with the layout
-// `plain`.
+// Builds a primitive. `slots` has oneDNN's number (DNNL_ARG_...) of each argument, in order; slots[weight] is an f32
+// weight that is declared with the layout `plain`, which is empty if no argument is such a weight.
 template <typename Made, typename PrimitiveDesc>
 std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const PrimitiveDesc& desc, std::vector<int> slots,
                                         size_t weight = 0, const dnnl::memory::desc& plain = {}) {

@@ -77,7 +77,7 @@ enum class Role : uint8_t {
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes
 
-// The units that k counts in the address of an operand; kNothing: k is 0.
+// The address of an operand is offset + k * step. k is the number of the row block, the partial or the worker, or 0.
 enum class By : uint8_t { kNothing, kBlock, kPartial, kWorker };
 
 struct Operand {

@@ -55,7 +55,7 @@ class Chooser {
   }
 
   Result<Choice> run() {
-    leave_heavy_kinds();
+    exclude_heavy_kinds();
     for (const Candidate& candidate : candidates_) {
       KindState& kind = kind_of(candidate);
       if (static_cast<int>(choice_.fitted.size()) >= effort_.wanted) {
@@ -83,8 +83,8 @@ class Chooser {
            (limits_.node == 0 || floor.node <= limits_.node);
   }
 
-  // Gives up the kinds whose weights alone exceed the limits.
-  void leave_heavy_kinds() {
+  // Excludes the kinds of candidates whose least possible memory exceeds the limits; no programs are made for them.
+  void exclude_heavy_kinds() {
     choice_.weights_alone = true;
     for (auto& [key, kind] : kinds_) {
       const Candidate& leanest = *kind.leanest.begin()->second;  // also has the fewest partials

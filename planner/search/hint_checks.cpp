@@ -52,8 +52,8 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
   }
   if (hint.value > machine.devices) {
     return refuse("XG0602",
-                  std::to_string(hint.value) + " stages need as many devices, there " +
-                      (machine.devices == 1 ? "is 1" : "are " + std::to_string(machine.devices)),
+                  std::to_string(hint.value) + " stages need as many devices, but there " +
+                      (machine.devices == 1 ? "is only 1" : "are only " + std::to_string(machine.devices)),
                   "stages = 1 .. " + std::to_string(machine.devices) + ", or --devices " + std::to_string(hint.value),
                   hint.span);
   }
@@ -112,10 +112,11 @@ Status check_micro_batches(const Module& module) {
   const std::string choices = "micro_batches = " + one_of(legal);
   if (hint.value >= 1 && blocks % hint.value == 0) {
     return refuse("XG0605",
-                  std::to_string(hint.value) + " micro-batches of " + std::to_string(train.accumulated()) +
-                      " batches of " + std::to_string(train.batch / train.accumulated()) +
-                      " rows: none may hold rows of two batches (" +
-                      (train.growth ? "train.batch" : "train.grad_accumulation") + ")",
+                  "a micro-batch may not contain rows of two batches: " + std::to_string(hint.value) +
+                      " micro-batches cannot be cut from " + std::to_string(train.accumulated()) + " batches of " +
+                      std::to_string(train.batch / train.accumulated()) + " rows (a step takes " +
+                      std::to_string(train.accumulated()) + " batches because of `" +
+                      (train.growth ? "train.batch" : "train.grad_accumulation") + "`)",
                   choices, hint.span);
   }
   if (hint.value < 1 || train.batch % hint.value != 0) {
@@ -134,8 +135,8 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
   const Hint<int64_t>& hint = *module.schedule.replicas;
   if (hint.value < 1 || hint.value > machine.devices) {
     return refuse("XG0603",
-                  std::to_string(hint.value) + " replicas need as many devices, there " +
-                      (machine.devices == 1 ? "is 1" : "are " + std::to_string(machine.devices)),
+                  std::to_string(hint.value) + " replicas need as many devices, but there " +
+                      (machine.devices == 1 ? "is only 1" : "are only " + std::to_string(machine.devices)),
                   "replicas = 1 .. " + std::to_string(machine.devices) + ", or --devices " +
                       std::to_string(std::max<int64_t>(1, hint.value)),
                   hint.span);

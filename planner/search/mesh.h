@@ -19,7 +19,7 @@ struct Mesh {
 };
 
 // Returns the number of replicas if no hint sets it: the largest R <= devices / stages, at most kMostReplicas, that
-// divides `micro_batches` and `partials`. If `partials` is 0, R only has to divide `micro_batches`.
+// divides `micro_batches` and `partials`, the number of gradient partials; 0: that number is not fixed.
 int default_replicas(int devices, int stages, int micro_batches, int partials);
 
 // Returns the device of each shard of a head, according to the hint. Without a hint (null) there is one shard on each

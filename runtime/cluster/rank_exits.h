@@ -36,8 +36,8 @@ class RankExits {
   std::string path_;
 };
 
-// If a `--restarts` process watches over this process, reports to it that this process begins to train, and with which
-// exit code it ends. `launch`: how this process was started.
+// If a `--restarts` process watches this process, report_begin reports to it that the training begins, and report_exit
+// reports the exit code of this process. `launch`: how this process was started.
 void report_begin(const Launch& launch);
 void report_exit(int exit);
 

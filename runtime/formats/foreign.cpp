@@ -42,8 +42,8 @@ Status refuse_foreign(std::span<const std::byte> bytes, std::string_view path) {
     }
   }
   if (text.find('\0') != std::string_view::npos) {
-    return content_error("XG0412", {"{}: not a text, since it holds zero bytes", path},
-                         "write the table as a text in UTF-8");
+    return content_error("XG0412", {"{}: not a text file, since it contains bytes with the value 0", path},
+                         "save the table as a text file in UTF-8");
   }
   return {};
 }

@@ -191,7 +191,7 @@ TEST_F(PartialLabels, ABalancedOrderDrawsLabelledRows) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST_F(PartialLabels, OtherReadersAreRefused) {
+TEST_F(PartialLabels, OnlyLossesAndMetricsMayReadThem) {
   struct Fault {
     std::string text;
     const char* message;

@@ -88,7 +88,7 @@ bool ConstantArgument::accept_whole() const {
     return false;
   }
   if (value.whole() && !to_int64(value)) {
-    evaluator.refuse("XG0214", at, {"{} cannot be {}", what(), to_text(value)}, "it does not fit 64 bits",
+    evaluator.refuse("XG0214", at, {"{} cannot be {}", what(), to_text(value)}, "it does not fit into 64 bits",
                      {"write a smaller number"});
     return false;
   }

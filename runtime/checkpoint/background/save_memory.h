@@ -15,8 +15,8 @@ namespace xrun::runtime {
 // Threads: any.
 class SaveMemory {
  public:
-  // The size of a page for copies of rows: it wastes little memory if a file has few copies, and a row of most heads
-  // fits into it.
+  // The size of a page for copies of rows. It is small, so that a file with few copies wastes little memory, and large
+  // enough for a row of most heads.
   static constexpr Bytes kPage = 64 * kKiB;
 
   SaveMemory(int chunks, Bytes staging);

@@ -65,8 +65,8 @@ class ClassGraphs {
   ClassGraphs(Session& session, int64_t samples, ops::Isa isa, const std::atomic<bool>* stop, EventSink& events);
   ~ClassGraphs();
 
-  // Continues after `done` steps. REQUIRES: the state was loaded or initialised. Errors: kContent XG0818, the graph for
-  // the next steps is missing from the checkpoint or damaged; kWorld XG0803.
+  // Prepares for the step after the first `done` steps. REQUIRES: the state was loaded or initialised. Errors: kContent
+  // XG0818, the checkpoint lacks the graph for the next steps; kWorld XG0803, no thread can be started for a build.
   Status begin(int64_t done);
   // Whether `before_step` will change lists or snapshots that checkpoints contain.
   bool change_before(int64_t done) const;

@@ -111,10 +111,10 @@ TEST(Ranges, AWholeNumberOfMoreThan64BitsIsOutOfRange) {
   EXPECT_THAT(setting.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(setting.rendered(), AllOf(HasSubstr("1 to 1073741824"), Not(HasSubstr("expects a whole number"))));
   EXPECT_THAT(with_set("train.seed", "100000000000000000000").rendered(), HasSubstr("0 to 9223372036854775807"));
-  EXPECT_THAT(with_set("classes", "100000000000000000000").rendered(), HasSubstr("does not fit 64 bits"));
+  EXPECT_THAT(with_set("classes", "100000000000000000000").rendered(), HasSubstr("does not fit into 64 bits"));
   const Checked argument("model m {\n  input x: f32[N, 8]\n  y = x -> linear(100000000000000000000)\n  output y\n}\n");
   EXPECT_THAT(argument.codes(), ElementsAre("XG0214"));
-  EXPECT_THAT(argument.rendered(), HasSubstr("does not fit 64 bits"));
+  EXPECT_THAT(argument.rendered(), HasSubstr("does not fit into 64 bits"));
 }
 
 TEST(Ranges, ArgumentsOfOptimizersAreCheckedAgainstTheirRanges) {

@@ -87,7 +87,7 @@ void expect_products(const Shapes& shapes, uint64_t seed, const std::vector<int6
   }
 }
 
-TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
+TEST(BroadcastLoop, ResultsForRandomShapesEqualAnElementwiseLoopBitForBit) {
   const uint64_t seed = std::random_device()();
   std::mt19937_64 random(seed);
   const auto pick = [&](std::initializer_list<int64_t> list) {

@@ -204,7 +204,7 @@ int64_t recomputed_nodes(const Fitted& fitted) {
 
 // Memory beyond the limit of the whole machine may be freed on any stage, so not every layer has to be recomputed.
 // Under 1F1B the first stages hold the most.
-TEST(Choose, ALimitOnAllDevicesIsMetByStagesThatCanFreeMemory) {
+TEST(Choose, OnlySomeStagesRecomputeForALimitOnTotalMemory) {
   Module module = make_module({.layers = 8, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   Subject subject(module, 4);

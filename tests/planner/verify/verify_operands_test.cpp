@@ -236,7 +236,7 @@ TEST(VerifyOperands, HeadsThatAreNotTheModelsAreFound) {
 // Damages the numbers by which the executor finds the other side of an exchange.
 const CaseOptions kApart{.pipeline = PipelineKind::kOneFOneB};
 
-TEST(VerifyOperands, CopiesWithoutAHeadOrToOtherRowsAreFound) {
+TEST(VerifyOperands, CopyInstructionsWithAWrongHeadPassOrBufferAreRejected) {
   const auto copy = [](const char* words, const std::function<void(Program&, Instruction&)>& damage) {
     expect_operand_found(
         words, [&](Program& p) { damage(p, find(p, Kind::kCopy)); }, kApart);

@@ -73,7 +73,7 @@ class MpichCommand : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(MpichCommand, RanksHaveTheWeightsOfOneProcessAndOfOpenMpi) {
+TEST_F(MpichCommand, RanksComputeTheSameWeightsAsOneProcessAndAsOpenMpi) {
   for (const Words& plan : {Words{}, Words{"--set", "schedule.stages=2", "--set", "schedule.shard.id.over=4"}}) {
     const std::string name = std::to_string(plan.size());
     const auto whole = one(train("one" + name, plan));

@@ -184,7 +184,7 @@ TEST(Csv, FilesOfOtherFormatsAreRefusedAndNamed) {
                                      "1\0",
                                      4)),
               HasSubstr("save it in UTF-8"));
-  EXPECT_THAT(fault(std::string_view("1\0,\0", 4)), HasSubstr("zero bytes"));
+  EXPECT_THAT(fault(std::string_view("1\0,\0", 4)), HasSubstr("bytes with the value 0"));
 }
 
 }  // namespace

@@ -193,8 +193,8 @@ TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInBf16) {
   expect_one_result_of_the_product(PrecisionMode::kMixedBf16);
 }
 
-// Session, state, results and the arena check access device memory only by copies. A plan of one thread is run by the
-// sequential executor, on the calling thread.
+// Code outside the tasks of a device can access its memory only by copies; the guarded devices check this. Plans of one
+// thread are left out, since the sequential executor runs them on the calling thread.
 TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
   const bool all = std::getenv("XRUN_ALL_PLANS") != nullptr;
   const std::vector<PrecisionMode> precisions{PrecisionMode::kF32, PrecisionMode::kMixedBf16};

@@ -481,7 +481,7 @@ train t {
   }
 }
 
-// The dense logits are not the first output, and some outputs cannot be an embedding.
+// `predict` uses the logits of the loss, even if another output is the first. Whole numbers cannot be an embedding.
 TEST_F(Command, PredictListsTheClassesOfTheLossForAnyOutputs) {
   const auto model = [](const std::string& outputs) {
     return R"(xgraph 1
@@ -594,7 +594,7 @@ TEST_F(Command, AccumulatedBatchesGiveTheWeightsOfOneLargeBatch) {
   const auto wrong = run({"plan", "tiny.xgraph", "--set", "train.batch=16", "--set", "train.grad_accumulation=4",
                           "--set", "schedule.micro_batches=2"});
   EXPECT_EQ(wrong.exit, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("none may hold rows of two batches"));
+  EXPECT_THAT(wrong.err, HasSubstr("a micro-batch may not contain rows of two batches"));
   EXPECT_THAT(wrong.err, HasSubstr("micro_batches = one of 4, 8"));
 }
 

@@ -495,7 +495,7 @@ std::vector<Fault> plan_faults() {
        {"plan", "m.xgraph", "--devices", "2", "--set", "schedule.stages=3"},
        1,
        "--set schedule.stages:1:1",
-       "XG0602]: 3 stages need as many devices, there are 2",
+       "XG0602]: 3 stages need as many devices, but there are only 2",
        "stages = 1 .. 2, or --devices 3"},
       {"memory_that_is_too_small",
        m,

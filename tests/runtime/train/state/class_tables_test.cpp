@@ -54,7 +54,7 @@ TEST(RowMap, ConsecutiveRowsThatStayTogetherAreOneRange) {
   EXPECT_EQ(runs_of(map, 6, 9), Runs());
 }
 
-TEST(RowMap, UnmovedRowsEndAtTheNumberOfRows) {
+TEST(RowMap, RangesOfUnmovedRowsStopAtTheLastRow) {
   const RowMap map{.to = {}, .same_rows = true, .rows = 5};
   EXPECT_EQ(runs_of(map, 0, 3), (Runs{{0, 0, 3}}));
   EXPECT_EQ(runs_of(map, 3, 9), (Runs{{3, 3, 2}}));

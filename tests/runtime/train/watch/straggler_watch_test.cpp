@@ -37,7 +37,7 @@ TEST(Stragglers, AreFoundByComparingMeasuredAndPredictedTimes) {
   EXPECT_THAT(factors({pace(0, 0.010, 0.010), pace(1, 0.040, 0.010)}), ElementsAre(1, DoubleEq(4)));
 }
 
-TEST(Stragglers, NeedAnotherDeviceAPredictionAndAnExcessOfAMillisecond) {
+TEST(Stragglers, AreFoundOnlyAmongSeveralPredictedDevicesAndIfAMillisecondLate) {
   EXPECT_THAT(compare({}), IsEmpty());
   EXPECT_THAT(compare({pace(0, 1, 0.1)}), IsEmpty());
   EXPECT_THAT(compare({pace(0, 1, 0), pace(1, 2, 0)}), IsEmpty());
