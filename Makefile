@@ -95,7 +95,7 @@ fuzz: deps-dev
 bench: build
 	@scripts/bench.sh
 
-# The demos build only the program xrun.
+# The demos build only the programs, not their tests: xrun, and xrun-bench with it.
 demo glyphs cluster-demo: TARGETS := xrun
 demo glyphs cluster-demo: PACKAGES := build demo
 
