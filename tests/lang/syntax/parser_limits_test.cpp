@@ -1,10 +1,10 @@
 // Hostile files: deeply nested text is rejected with a diagnostic, and long text is read in linear time.
-#include <ctime>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lang/syntax/parser.h"
 #include "lang/text/lexer.h"
+#include "tests/support/processor_time.h"
 #include "tests/support/sanitized.h"
 
 namespace xrun::lang {
@@ -119,19 +119,13 @@ struct Outcome {
   Diagnostics diagnostics;
 };
 
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 Outcome parse_text(std::string text) {
   SourceMap sources;
   Outcome out;
   const int32_t file = sources.add("hostile.xgraph", std::move(text));
-  const double start = processor_seconds();
+  const double start = testing::processor_time();
   const Ast ast = parse(sources, file, out.diagnostics);
-  out.seconds = processor_seconds() - start;
+  out.seconds = testing::processor_time() - start;
   return out;
 }
 

@@ -1,7 +1,6 @@
 // Stage passes with more workers than row blocks: the longest chain of tasks in a step becomes shorter, and no bit
 // changes (tests/runtime/runs/determinism_test.cpp).
 #include <algorithm>
-#include <ctime>
 #include <gtest/gtest.h>
 #include <limits>
 #include <set>
@@ -13,6 +12,7 @@
 #include "tests/runtime/runs/plan_maker.h"
 #include "tests/runtime/runs/small_models.h"
 #include "tests/support/optimizers.h"
+#include "tests/support/processor_time.h"
 
 namespace xrun::runtime {
 namespace {
@@ -20,13 +20,7 @@ namespace {
 using testing::make_program;
 using testing::PlanChoice;
 using testing::Prepared;
-
-// Returns the processor time of the calling thread, which does not count other processes.
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+using xrun::testing::processor_time;
 
 // Simulates a device of any number of workers on one thread. It runs one item at a time, and computes how long the
 // workers would take if each item went to the first idle worker. Each item runs twice and only the second time counts,
@@ -49,12 +43,12 @@ class CountedDevice final : public CpuDevice {
     }
     Call& call = calls_[shared_];
     XRUN_CHECK(call.items.size() == static_cast<size_t>(items), "a step is unlike the one before it");
-    call.before = shared_ == 0 ? 0 : std::min(call.before, cpu_seconds() - end_);
+    call.before = shared_ == 0 ? 0 : std::min(call.before, processor_time() - end_);
     for (size_t i = 0; i < call.items.size(); ++i) {
       body(static_cast<int64_t>(i), static_cast<int>(i) % workers_);
-      const double begin = cpu_seconds();
+      const double begin = processor_time();
       body(static_cast<int64_t>(i), static_cast<int>(i) % workers_);
-      end_ = cpu_seconds();
+      end_ = processor_time();
       call.items[i] = std::min(call.items[i], end_ - begin);
     }
     ++shared_;
