@@ -1,4 +1,4 @@
-// Tests: tests/graph/base/base_test.cpp, tests/runtime/formats/npy_test.cpp
+// Tests: tests/graph/base/base_test.cpp, tests/runtime/formats/tensors/npy_test.cpp
 #include "graph/os/durable.h"
 
 #include <cerrno>

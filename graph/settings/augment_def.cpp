@@ -1,5 +1,5 @@
 // The data stages of edition 1, by name. Declared in graph/settings/reader_def.h.
-// Tests: tests/runtime/data/augment/transform_test.cpp, tests/runtime/formats/decode_test.cpp
+// Tests: tests/runtime/data/augment/transform_test.cpp, tests/runtime/formats/pictures/decode_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

@@ -9,6 +9,7 @@
 #include "graph/base/errors.h"
 #include "graph/layouts/partial_labels.h"
 #include "runtime/data/augment/label_faults.h"
+#include "runtime/data/open_reader.h"
 #include "runtime/data/readers/csv.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/data/source_classes.h"

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/formats/idx.h"
+#include "runtime/formats/tensors/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto header = xrun::runtime::parse_idx_header(std::as_bytes(std::span(data, size)), "input");

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> pixels;

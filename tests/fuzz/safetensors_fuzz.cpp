@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/formats/safetensors.h"
+#include "runtime/formats/tensors/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto header =

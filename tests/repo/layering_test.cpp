@@ -30,6 +30,8 @@ const Folders kRuntime = kOps + Folders{"ops/head", "ops/knn",         "ops/opti
 // Checkpoints and data depend on training only through its interfaces for states, events, sources and stores.
 const Folders kTraining = kRuntime + Folders{"runtime/executor", "runtime/train/events", "runtime/train/state",
                                              "runtime/train/session", "runtime/train/clock"};
+const Folders kFormats{"runtime/formats", "runtime/formats/pictures", "runtime/formats/tables",
+                       "runtime/formats/tensors"};
 const Folders kText{"lang/text", "lang/syntax"};
 const Folders kCommands = kTraining + kText +
                           Folders{"lang",
@@ -44,6 +46,9 @@ const Folders kCommands = kTraining + kText +
                                   "runtime/comm/ranks",
                                   "runtime/device/cpu",
                                   "runtime/formats",
+                                  "runtime/formats/pictures",
+                                  "runtime/formats/tables",
+                                  "runtime/formats/tensors",
                                   "runtime/cluster",
                                   "runtime/lsp",
                                   "runtime/train",
@@ -108,6 +113,9 @@ const std::map<std::string, Folders> kMayInclude{
                                  "planner/report"}},
 
     {"runtime/formats", {"graph/base", "graph/os"}},
+    {"runtime/formats/pictures", {"graph/base"}},
+    {"runtime/formats/tables", {"graph/base"}},
+    {"runtime/formats/tensors", {"graph/base", "graph/os"}},
     {"runtime/device", kOps + Folders{"planner/program"}},
     {"runtime/device/cpu", kRuntime},
     {"runtime/comm", kGraph + Folders{"runtime/device"}},
@@ -126,18 +134,21 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/train/evaluation", kTraining},
     {"runtime/train/knn", kTraining},
     {"runtime/train", kTraining + Folders{"runtime/train/evaluation", "runtime/train/knn", "runtime/train/watch"}},
-    {"runtime/checkpoint/files", kTraining + Folders{"runtime/formats"}},
+    {"runtime/checkpoint/files", kTraining + kFormats},
     {"runtime/checkpoint/class_rows", kTraining + Folders{"runtime/checkpoint/files"}},
     {"runtime/checkpoint/tensors",
-     kTraining + Folders{"runtime/formats", "runtime/checkpoint/files", "runtime/checkpoint/class_rows"}},
+     kTraining + kFormats + Folders{"runtime/checkpoint/files", "runtime/checkpoint/class_rows"}},
     {"runtime/checkpoint/background", kTraining + Folders{"runtime/checkpoint/files", "runtime/checkpoint/tensors"}},
     {"runtime/checkpoint/copies", kTraining + Folders{"runtime/checkpoint/files", "runtime/checkpoint/tensors"}},
     {"runtime/checkpoint", kTraining + Folders{"runtime/checkpoint/files", "runtime/checkpoint/tensors",
                                                "runtime/checkpoint/background", "runtime/checkpoint/copies"}},
-    {"runtime/data/readers", kRuntime + Folders{"runtime/formats"}},
-    {"runtime/data/augment", kRuntime + Folders{"runtime/formats", "runtime/data/readers"}},
+    {"runtime/data/pictures", {"graph/base"}},
+    {"runtime/data/readers", kRuntime + kFormats + Folders{"runtime/data/pictures"}},
+    {"runtime/data/readers/glyphs", kRuntime + kFormats + Folders{"runtime/data/readers"}},
+    {"runtime/data/augment", kRuntime + kFormats + Folders{"runtime/data/pictures", "runtime/data/readers"}},
     {"runtime/data/order", kGraph},
-    {"runtime/data", kTraining + Folders{"runtime/data/readers", "runtime/data/augment", "runtime/data/order"}},
+    {"runtime/data", kTraining + Folders{"runtime/data/pictures", "runtime/data/readers", "runtime/data/readers/glyphs",
+                                         "runtime/data/augment", "runtime/data/order"}},
     {"runtime/lsp",
      kGraph + kText + Folders{"ops", "ops/norm", "lang", "lang/format", "lang/elaborate", "lang/elaborate/trials"}},
 

@@ -183,7 +183,7 @@ TEST(Packages, EveryToolOfTheMakefileIsListed) {
 // Reads the fonts that models name. Their packages are taken from the table that is used when a font is missing.
 TEST(Packages, TheFontsOfTheModelsAreListedForTheDemo) {
   std::map<std::string, std::string> packages;
-  const std::string table = text_of("runtime/data/readers/fonts.cpp");
+  const std::string table = text_of("runtime/data/readers/glyphs/fonts.cpp");
   const std::regex row(R"re(\{"([\w*-]+)", "(fonts-[\w-]+)"\})re");
   for (std::sregex_iterator it(table.begin(), table.end(), row), end; it != end; ++it) {
     packages.emplace((*it)[1].str(), (*it)[2].str());
@@ -202,7 +202,7 @@ TEST(Packages, TheFontsOfTheModelsAreListedForTheDemo) {
             package = at;
           }
         }
-        ASSERT_NE(package, packages.end()) << face << " has no package in runtime/data/readers/fonts.cpp";
+        ASSERT_NE(package, packages.end()) << face << " has no package in runtime/data/readers/glyphs/fonts.cpp";
         EXPECT_EQ(list_of(package->second), "demo") << face << " needs " << package->second;
         needed.insert(package->second);
         ++faces;

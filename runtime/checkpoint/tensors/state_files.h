@@ -8,7 +8,7 @@
 #include "graph/base/result.h"
 #include "graph/os/io.h"
 #include "runtime/checkpoint/files/manifest.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/formats/tensors/safetensors.h"
 #include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {

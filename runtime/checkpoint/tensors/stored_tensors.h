@@ -16,7 +16,7 @@
 #include "runtime/checkpoint/class_rows/class_row_file.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/checkpoint/tensors/mismatch.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/formats/tensors/safetensors.h"
 
 namespace xrun::runtime {
 

@@ -15,7 +15,7 @@
 #include "ops/head/row_format.h"
 #include "runtime/checkpoint/tensors/found_tensors.h"
 #include "runtime/checkpoint/tensors/stored_tensors.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/formats/tensors/safetensors.h"
 
 namespace xrun::runtime {
 namespace {

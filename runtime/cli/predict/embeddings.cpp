@@ -8,7 +8,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "graph/os/durable.h"
-#include "runtime/formats/npy.h"
+#include "runtime/formats/tensors/npy.h"
 #include "runtime/train/evaluation/inference.h"
 
 namespace xrun::cli {

@@ -5,6 +5,7 @@
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/data/class_weights.h"
+#include "runtime/data/open_reader.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/clock/large_batch.h"
 #include "runtime/train/clock/rate.h"

@@ -26,9 +26,9 @@
 #include "graph/base/result.h"
 #include "graph/settings/reader_def.h"
 #include "graph/settings/specs.h"
-#include "runtime/data/readers/picture.h"
+#include "runtime/data/pictures/picture.h"
+#include "runtime/data/pictures/resizer.h"
 #include "runtime/data/readers/reader.h"
-#include "runtime/data/readers/resizer.h"
 
 namespace xrun::runtime {
 

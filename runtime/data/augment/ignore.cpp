@@ -9,7 +9,7 @@
 #include <set>
 
 #include "graph/base/errors.h"
-#include "runtime/formats/csv_cells.h"
+#include "runtime/formats/tables/csv_cells.h"
 
 namespace xrun::runtime {
 namespace {

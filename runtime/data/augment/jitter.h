@@ -1,7 +1,7 @@
 // Random brightness, contrast and saturation of a picture.
 #pragma once
 
-#include "runtime/data/readers/picture.h"
+#include "runtime/data/pictures/picture.h"
 
 namespace xrun::runtime {
 

@@ -7,7 +7,7 @@
 
 #include "graph/base/errors.h"
 #include "runtime/data/augment/jitter.h"
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
 namespace {

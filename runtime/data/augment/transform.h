@@ -11,7 +11,7 @@
 #include "graph/settings/reader_def.h"
 #include "graph/settings/specs.h"
 #include "runtime/data/augment/augment.h"
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
 

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/stop.h"
 #include "runtime/data/readers/reader.h"
-#include "runtime/formats/csv.h"
+#include "runtime/formats/tables/csv.h"
 
 namespace xrun::runtime {
 

@@ -3,15 +3,16 @@
 
 #include <memory>
 
+#include "graph/base/stop.h"
 #include "runtime/data/readers/reader.h"
 
 namespace xrun::runtime {
 
 // Opens pictures in the given paths: directories, zip archives, or folders inside a zip archive ("a.zip/train").
 //
-// Files: a picture is a file whose name has an extension of a picture format (runtime/formats/decode.h) and does not
-// begin with a dot. Other files are only counted, and a warning lists them (XG0415). Directories that tools create
-// (runtime/data/readers/left_out.h) are skipped at every depth. If a path has pictures in directories, pictures
+// Files: a picture is a file whose name has an extension of a picture format (runtime/formats/pictures/decode.h) and
+// does not begin with a dot. Other files are only counted, and a warning lists them (XG0415). Directories that tools
+// create (runtime/data/readers/left_out.h) are skipped at every depth. If a path has pictures in directories, pictures
 // directly in the path are skipped, since they would have no class. Warnings list what was skipped.
 //
 // Classes: every directory that contains pictures is a class. Its name is its path below the given path. Classes are

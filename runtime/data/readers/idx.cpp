@@ -1,4 +1,4 @@
-// Tests: tests/runtime/data/readers/reader_test.cpp, tests/runtime/formats/idx_test.cpp
+// Tests: tests/runtime/data/readers/reader_test.cpp, tests/runtime/formats/tensors/idx_test.cpp
 #include "runtime/data/readers/idx.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/formats/files.h"
-#include "runtime/formats/idx.h"
+#include "runtime/formats/tensors/idx.h"
 
 namespace xrun::runtime {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "graph/base/stop.h"
 #include "runtime/data/readers/reader.h"
 
 namespace xrun::runtime {

@@ -5,7 +5,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/units.h"
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
 namespace {

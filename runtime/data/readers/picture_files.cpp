@@ -7,13 +7,13 @@
 #include <iterator>
 
 #include "graph/base/errors.h"
+#include "runtime/data/pictures/picture.h"
+#include "runtime/data/pictures/resizer.h"
 #include "runtime/data/readers/directory_walk.h"
 #include "runtime/data/readers/left_out.h"
 #include "runtime/data/readers/natural_order.h"
-#include "runtime/data/readers/picture.h"
-#include "runtime/data/readers/resizer.h"
-#include "runtime/formats/decode.h"
 #include "runtime/formats/files.h"
+#include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
 namespace {

@@ -13,7 +13,7 @@
 
 namespace xrun::runtime {
 
-// Whether the name has an extension of a picture format (runtime/formats/decode.h) and is not hidden.
+// Whether the name has an extension of a picture format (runtime/formats/pictures/decode.h) and is not hidden.
 bool is_picture_name(std::string_view path);
 bool is_hidden_file(std::string_view path);  // whether its name begins with a dot
 

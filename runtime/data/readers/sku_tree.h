@@ -17,6 +17,7 @@
 #include <span>
 
 #include "graph/base/random.h"
+#include "graph/base/stop.h"
 #include "graph/types/attr.h"
 #include "runtime/data/readers/reader.h"
 

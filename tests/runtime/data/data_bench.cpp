@@ -2,7 +2,8 @@
 #include <benchmark/benchmark.h>
 #include <cstdlib>
 
-#include "runtime/data/readers/fonts.h"
+#include "runtime/data/open_reader.h"
+#include "runtime/data/readers/glyphs/fonts.h"
 #include "tests/runtime/data/data_support.h"
 
 namespace xrun::runtime {

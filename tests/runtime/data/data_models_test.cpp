@@ -4,7 +4,7 @@
 
 #include "lang/frontend.h"
 #include "ops/op.h"
-#include "runtime/data/readers/fonts.h"
+#include "runtime/data/readers/glyphs/fonts.h"
 #include "tests/runtime/data/data_support.h"
 
 namespace xrun::runtime {

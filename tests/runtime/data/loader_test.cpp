@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "graph/settings/reading_task.h"
+#include "runtime/data/open_reader.h"
 #include "tests/runtime/data/data_support.h"
 
 namespace xrun::runtime {

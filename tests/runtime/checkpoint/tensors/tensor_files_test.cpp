@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "graph/base/xxh128.h"
-#include "runtime/formats/safetensors.h"
+#include "runtime/formats/tensors/safetensors.h"
 #include "tests/runtime/checkpoint/checkpoint_model.h"
 
 namespace xrun::runtime {

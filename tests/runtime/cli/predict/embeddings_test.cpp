@@ -10,7 +10,7 @@
 
 #include "runtime/data/readers/natural_order.h"
 #include "runtime/formats/files.h"
-#include "runtime/formats/npy.h"
+#include "runtime/formats/tensors/npy.h"
 #include "tests/runtime/data/data_files.h"
 #include "tests/support/command.h"
 

@@ -6,8 +6,9 @@
 #include <locale.h>
 #include <sys/resource.h>
 
+#include "runtime/data/open_reader.h"
 #include "runtime/data/readers/glob.h"
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 #include "tests/runtime/data/data_files.h"
 
 namespace xrun::runtime {

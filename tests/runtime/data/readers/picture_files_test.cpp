@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 #include "tests/runtime/data/data_files.h"
 
 namespace xrun::runtime {

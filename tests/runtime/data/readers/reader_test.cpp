@@ -5,9 +5,10 @@
 #include <map>
 #include <zlib.h>
 
+#include "runtime/data/open_reader.h"
 #include "runtime/data/readers/csv.h"
 #include "runtime/data/readers/idx.h"
-#include "runtime/formats/decode.h"
+#include "runtime/formats/pictures/decode.h"
 #include "tests/runtime/data/data_files.h"
 
 namespace xrun::runtime {

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <numeric>
 
+#include "runtime/data/open_reader.h"
 #include "tests/support/best_rule.h"
 
 namespace xrun::runtime {

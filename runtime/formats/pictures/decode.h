@@ -1,0 +1,31 @@
+// Decodes picture files in memory to upright pixels, whatever their format, and recognises the extensions of their
+// names. Files are untrusted: every fault is an Error, and sizes are checked before memory is allocated.
+#pragma once
+
+#include "runtime/formats/pictures/pixels.h"
+
+namespace xrun::runtime {
+
+// The list of formats for messages: "PNG, JPEG, WebP, BMP, PGM and PPM".
+std::string picture_formats();
+
+// Whether a file name, or a path, ends with an extension of one of these formats, in any case.
+bool has_picture_extension(std::string_view name);
+
+struct PictureSize {
+  int channels = 0;
+  int height = 0;
+  int width = 0;
+};
+
+// Reads the header. The sizes in it are those of the upright picture, after the orientation is applied. The start of a
+// file suffices if it contains the header. Errors and threads: like decode_picture.
+Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
+
+// Decodes to interleaved bytes [height, width, target.channels], turned upright by the EXIF orientation. `out` is
+// resized and reuses its memory. The first bytes of the file determine the format. Errors: XG0412 the file has an
+// unknown format, is broken or cut short, or the picture is too large. Threads: any.
+Result<PictureSize> decode_picture(std::span<const std::byte> file, const PixelTarget& target,
+                                   std::vector<uint8_t>& out);
+
+}  // namespace xrun::runtime
