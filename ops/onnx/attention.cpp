@@ -1,7 +1,7 @@
 // Attention as products and a softmax. With windows, the positions are first put into the order of the windows, and
 // back into their own order at the end; each window is then a matrix of its own. The bias of relative places is taken
 // from its table by a constant index, and places that a query must not see get -infinity.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <array>
 #include <cmath>
 #include <limits>
@@ -47,7 +47,8 @@ std::vector<int64_t> places_of(const Windows& w) {
   return places;
 }
 
-// What is added to the scores so that queries see only some keys: [t, t], or [windows, 1, t, t]. Empty: nothing.
+// Returns the constant that is added to the scores so that queries see only some keys: [t, t], or [windows, 1, t, t].
+// Empty: queries see all keys.
 std::string mask(OnnxBuilder& to, const Form& f) {
   const bool regions = f.windows.is_shifted();
   if (!f.causal && !regions) {

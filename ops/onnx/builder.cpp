@@ -1,4 +1,4 @@
-// Tests: tests/ops/onnx/convert_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include "ops/onnx/builder.h"
 
 #include <algorithm>

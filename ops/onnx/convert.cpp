@@ -3,6 +3,7 @@
 //   2. Mark the nodes on which they depend; all others, such as losses and metrics, are left out.
 //   3. Declare the inputs that are needed, then apply the rule of each marked node in the order of the graph.
 //   4. Give the results their names as outputs.
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include "ops/onnx/convert.h"
 
 #include <algorithm>

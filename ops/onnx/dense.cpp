@@ -1,6 +1,6 @@
 // Products, tables of rows, and classifier heads. The weights of a head are cut into pieces of at most 256 MiB, each of
 // which gives the logits of its classes; onnxruntime then needs less memory than with one large constant.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <algorithm>
 #include <array>
 

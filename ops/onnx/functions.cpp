@@ -1,6 +1,6 @@
 // Functions of numbers, element by element. Each operation of a ScalarExpr is a node; comparisons are bool in ONNX and
 // become numbers where they are computed with.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <array>
 #include <map>
 #include <optional>

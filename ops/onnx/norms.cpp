@@ -1,6 +1,6 @@
 // Norms and softmax. Batch norm uses the running statistics. Operator set 17 lacks group norm and norms by the root
 // mean square, which become several nodes.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <array>
 
 #include "ops/onnx/rules.h"

@@ -1,5 +1,5 @@
 // Operators that move elements: other dimensions, parts and joints, and the operators of sequences.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <array>
 #include <numeric>
 

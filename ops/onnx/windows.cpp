@@ -1,6 +1,6 @@
 // Convolutions and pooling. The padding of a window is equal on opposite sides, and sizes are rounded down, in both
 // formats. Averages are over the cells inside the image.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <array>
 
 #include "ops/dnn/window.h"

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include "runtime/interchange/onnxruntime.h"
 
 #include <algorithm>

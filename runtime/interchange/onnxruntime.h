@@ -15,7 +15,7 @@ namespace xrun::runtime {
 struct OnnxRun {
   bool ran = false;
   std::string why;      // if it did not run: Python or onnxruntime is missing, in words
-  std::string version;  // of onnxruntime
+  std::string version;  // the version of onnxruntime
   // The results of each output of the graph, in its order: f32, or i64 or i32 as the output's type says.
   std::vector<std::vector<std::byte>> outputs;
 };

@@ -31,7 +31,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kLargestDifference = 1e-3;
 
 // An ONNX file of xrun begins with its IR version and its producer.
-constexpr FileKind kOnnxKind{.name = "ONNX model of xrun", .code = "XG0901", .magic = "\x08\x08\x12\x04xrun"};
+constexpr FileKind kOnnxKind{.name = "model of xrun in ONNX", .code = "XG0901", .magic = "\x08\x08\x12\x04xrun"};
 
 class TemporaryFolder {
  public:

@@ -21,7 +21,7 @@ struct OnnxDifference {
 
 struct OnnxComparison {
   std::string why;      // if onnxruntime did not run: what is missing
-  std::string version;  // of onnxruntime
+  std::string version;  // the version of onnxruntime
   std::vector<OnnxDifference> differences;
 };
 

@@ -4,7 +4,7 @@
 //   2. Copy the weights into the model, or write them one after the other into a file of their own, each at a multiple
 //      of 64 KiB so that runtimes can map them.
 //   3. Write the model, and let libonnx check it.
-// Tests: tests/runtime/interchange/export_test.cpp
+// Tests: tests/runtime/cli/commands/export_test.cpp
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
