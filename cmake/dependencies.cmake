@@ -36,6 +36,13 @@ add_library(xrun_dnnl INTERFACE)
 target_include_directories(xrun_dnnl SYSTEM INTERFACE ${XRUN_DNNL_INCLUDE})
 target_link_libraries(xrun_dnnl INTERFACE ${XRUN_DNNL_LIBRARY})
 
+# The module that writes ONNX files (runtime/interchange/plugin).
+find_package(Protobuf)
+find_package(ONNX CONFIG)
+if(NOT ONNX_FOUND)
+  message(STATUS "libonnx (libonnx-dev) was not found: this xrun will not export ONNX files")
+endif()
+
 # LLVM's CMake configuration requires libraries that xrun does not need, so it is not used.
 find_path(XRUN_LLVM_INCLUDE llvm/IR/IRBuilder.h PATHS /usr/lib/llvm-19/include NO_DEFAULT_PATH)
 find_library(XRUN_LLVM_LIBRARY LLVM PATHS /usr/lib/llvm-19/lib NO_DEFAULT_PATH)

@@ -1,7 +1,7 @@
 # `cmake --install` installs the programs, their modules, models, manual pages and shell completions. The programs
 # search for their modules in ../lib/xrun, and xrun searches for xrun-bench in its own folder (graph/os/modules.h).
 install(TARGETS xrun xrun-bench RUNTIME DESTINATION bin)
-foreach(module xrun_jit xrun_mpi xrun_mpich)
+foreach(module xrun_jit xrun_mpi xrun_mpich xrun_onnx)
   if(TARGET ${module})
     install(TARGETS ${module} LIBRARY DESTINATION lib/xrun)
   endif()

@@ -37,6 +37,7 @@ struct CommandLine {
   int64_t steps = -1;
   EvalArgs eval;
   PredictArgs predict;
+  ExportArgs exported;
   CompletionsArgs completions;
   ManArgs man;
   BenchArgs bench;

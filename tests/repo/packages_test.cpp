@@ -131,6 +131,8 @@ TEST(Packages, EverythingThatCMakeFindsIsListed) {
       {"dnnl", "libdnnl-dev"},
       {"llvm/IR/IRBuilder.h", "llvm-19-dev"},
       {"LLVM", "llvm-19-dev"},
+      {"ONNX", "libonnx-dev"},
+      {"Protobuf", "libprotobuf-dev"},
       {"ccache", "ccache"},
       {"mold", "mold"},
   };

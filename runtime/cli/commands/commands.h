@@ -17,6 +17,7 @@ Outcome<int> run_show(const GlobalOptions& options, const ShowArgs& args);
 Outcome<int> run_train(const GlobalOptions& options, const TrainArgs& args);
 Outcome<int> run_eval(const GlobalOptions& options, const EvalArgs& args);
 Outcome<int> run_predict(const GlobalOptions& options, const PredictArgs& args);
+Outcome<int> run_export(const GlobalOptions& options, const ExportArgs& args);
 Outcome<int> run_doctor(const GlobalOptions& options);
 
 }  // namespace xrun::cli

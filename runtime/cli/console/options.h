@@ -115,4 +115,15 @@ struct PredictArgs {
   bool anyway = false;  // also predict if the file has another model than the checkpoint
 };
 
+struct ExportArgs {
+  std::string file;  // empty: the model that the checkpoint holds
+  std::string checkpoint;
+  std::string output;                // path of the .onnx file
+  std::vector<std::string> outputs;  // outputs of the model; empty: all of them
+  std::vector<std::string> heads;    // heads whose results are also outputs
+  int topk = 0;                      // best classes of each head; 0: all logits
+  std::string python = "python3";    // the interpreter that has onnxruntime
+  bool anyway = false;               // also export if the file has another model than the checkpoint
+};
+
 }  // namespace xrun::cli

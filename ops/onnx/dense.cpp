@@ -1,0 +1,97 @@
+// Products, tables of rows, and classifier heads. The weights of a head are cut into pieces of at most 256 MiB, each of
+// which gives the logits of its classes; onnxruntime then needs less memory than with one large constant.
+// Tests: tests/runtime/cli/commands/export_test.cpp
+#include <algorithm>
+#include <array>
+
+#include "graph/base/errors.h"
+#include "ops/dense/einsum_rule.h"
+#include "ops/onnx/rules.h"
+
+namespace xrun::ops {
+namespace {
+
+Status linear(OnnxBuilder& to, const Node& node) {
+  const std::string bias = node.inputs.size() > 2 ? input_of(to, node, 2) : std::string();
+  return set_result(to, node,
+                    to.product(input_of(to, node, 0), type_of_input(to, node, 0).rank(), node.inputs[1], bias));
+}
+
+Status matmul(OnnxBuilder& to, const Node& node) {
+  return set_result(to, node, to.add("MatMul", {input_of(to, node, 0), input_of(to, node, 1)}));
+}
+
+Status einsum(OnnxBuilder& to, const Node& node) {
+  const std::array types{type_of_input(to, node, 0), type_of_input(to, node, 1)};
+  return set_result(to, node,
+                    to.add("Einsum", {input_of(to, node, 0), input_of(to, node, 1)},
+                           {{"equation", product_rule_of(types, node.attrs).text()}}));
+}
+
+Status embed(OnnxBuilder& to, const Node& node) {
+  return set_result(to, node, to.add("Gather", {input_of(to, node, 1), input_of(to, node, 0)}));
+}
+
+// x over its norm, or over 1e-12 if that is larger.
+std::string unit(OnnxBuilder& to, const std::string& x, int64_t axis) {
+  const std::string norm = to.add("ReduceL2", {x}, {{"axes", std::vector<int64_t>{axis}}, {"keepdims", int64_t{1}}});
+  return to.add("Div", {x, to.add("Max", {norm, to.number(1e-12F)})});
+}
+
+Status head(OnnxBuilder& to, const Node& node) {
+  const bool cosines = node.op->head(node.attrs).cosine;
+  const Graph& graph = to.graph();
+  std::string x = input_of(to, node, 0);
+  if (cosines) {
+    x = unit(to, x, -1);
+  }
+  const Value& weight = graph.value(node.inputs[1]);
+  const int64_t classes = weight.type.dims[0];
+  const int64_t dim = weight.type.dims[1];
+  const int64_t most = std::max<int64_t>(1, (int64_t{256} << 20) / (4 * dim));
+  std::vector<std::string> pieces;
+  for (int64_t first = 0; first < classes; first += most) {
+    const int64_t rows = std::min(most, classes - first);
+    OnnxTensor part{.name = graph.param(weight.param).name,
+                    .dims = {rows, dim},
+                    .param = weight.param,
+                    .first_row = first,
+                    .unit_rows = cosines};
+    std::vector<std::string> inputs{x, to.rows_of(std::move(part))};
+    if (node.inputs.size() > 2) {
+      const ParamId bias = graph.value(node.inputs[2]).param;
+      inputs.push_back(to.rows_of({.name = graph.param(bias).name, .dims = {rows}, .param = bias, .first_row = first}));
+    }
+    pieces.push_back(to.add("Gemm", std::move(inputs), {{"transB", int64_t{1}}}));
+  }
+  return set_result(to, node, pieces.size() == 1 ? pieces[0] : to.add("Concat", pieces, {{"axis", int64_t{1}}}));
+}
+
+Status topk(OnnxBuilder& to, const Node& node) {
+  const auto best = to.add_several("TopK", 2, {input_of(to, node, 0), to.list({node.attrs.integer("k")})});
+  to.set_name(node.outputs[1], best[0]);
+  // Class numbers are i32 in the model, and i64 in ONNX.
+  return set_result(to, node, to.add("Cast", {best[1]}, {{"to", static_cast<int64_t>(OnnxType::kInt32)}}));
+}
+
+Status gather(OnnxBuilder& to, const Node& node) { return set_result(to, node, input_of(to, node, 0)); }
+
+Status l2norm(OnnxBuilder& to, const Node& node) {
+  return set_result(to, node, unit(to, input_of(to, node, 0), node.attrs.integer("axis", -1)));
+}
+
+constexpr std::array<NamedOnnxRule, 9> kRules{{{"linear", linear},
+                                               {"matmul", matmul},
+                                               {"einsum", einsum},
+                                               {"embed", embed},
+                                               {"classifier", head},
+                                               {"cosine_classifier", head},
+                                               {"topk", topk},
+                                               {"gather", gather},
+                                               {"l2norm", l2norm}}};
+
+}  // namespace
+
+std::span<const NamedOnnxRule> dense_rules() { return kRules; }
+
+}  // namespace xrun::ops

@@ -1,0 +1,232 @@
+// Steps:
+//   1. Turn the checked model into ONNX (ops/onnx/convert.h), which fails before anything is computed.
+//   2. Open a session with the weights of the checkpoint, in f32.
+//   3. Write the file into a temporary folder next to its place; libonnx checks it.
+//   4. Compute random rows with the session and in onnxruntime, if that is installed. A large difference is an error.
+//   5. Rename the files, the model last.
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "graph/base/counted.h"
+#include "graph/base/errors.h"
+#include "graph/os/durable.h"
+#include "runtime/cli/commands/commands.h"
+#include "runtime/cli/console/console.h"
+#include "runtime/cli/export/onnx_comparison.h"
+#include "runtime/cli/model/plan_session.h"
+#include "runtime/cli/model/trained_model.h"
+#include "runtime/cli/progress/progress.h"
+#include "runtime/interchange/exported_rows.h"
+#include "runtime/interchange/onnx_module.h"
+
+namespace xrun::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// A difference above this part of the largest number of an output is no rounding.
+constexpr double kLargestDifference = 1e-3;
+
+// An ONNX file of xrun begins with its IR version and its producer.
+constexpr FileKind kOnnxKind{.name = "model of xrun in ONNX", .code = "XG0901", .magic = "\x08\x08\x12\x04xrun"};
+
+class TemporaryFolder {
+ public:
+  static Result<std::unique_ptr<TemporaryFolder>> make(const std::string& path) {
+    std::error_code fault;
+    fs::create_directory(path, fault);
+    if (fault) {
+      return world_error("XG0901", {"cannot create the folder {}: {}", path, fault.message()},
+                         "export into a folder that can be written: -o FOLDER/model.onnx");
+    }
+    return std::make_unique<TemporaryFolder>(path);
+  }
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Exported {
+  ops::OnnxGraph graph;
+  runtime::OnnxWritten written;
+  OnnxComparison comparison;
+};
+
+Status check_differences(const OnnxComparison& comparison) {
+  for (const OnnxDifference& one : comparison.differences) {
+    if (!(one.largest <= kLargestDifference * std::max(1.0, one.scale))) {
+      return content_error("XG0932",
+                           {"onnxruntime computes `{}` differently: by {:.2g}, where the largest number is {:.2g}",
+                            one.output, one.largest, one.scale},
+                           "report this with the model: xrun wrote a wrong file");
+    }
+  }
+  return {};
+}
+
+Status rename_to(const std::string& from, const std::string& to) {
+  std::error_code fault;
+  fs::rename(from, to, fault);
+  return fault ? Status(world_error("XG0901", {"cannot rename {} to {}: {}", from, to, fault.message()},
+                                    "export into a folder that can be written"))
+               : Status();
+}
+
+Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& args, const runtime::CheckpointInfo& info,
+                              runtime::EventSink& events) {
+  ops::ExportOptions options{.outputs = args.outputs};
+  for (const std::string& head : args.heads) {
+    options.heads.push_back({head, args.topk});
+  }
+  const Module& module = planned.model.file.module;
+  Exported exported;
+  XRUN_ASSIGN(exported.graph, ops::to_onnx(module.model, module.graph, options));
+  exported.graph.metadata = {{"xrun.checkpoint_step", std::to_string(info.manifest.step)}};
+  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
+  XRUN_ASSIGN(const auto folder, TemporaryFolder::make(fmt::format("{}.tmp-{}", args.output, getpid())));
+  const std::string name = fs::path(args.output).filename();
+  const runtime::OnnxFile file{.path = folder->path() + "/" + name, .data_name = name + ".data"};
+  const auto values = [&](const ops::OnnxTensor& constant, float* out) {
+    runtime::read_exported(module.graph, session->state(), constant, out);
+  };
+  XRUN_ASSIGN(exported.written, runtime::write_onnx(exported.graph, values, file));
+  XRUN_ASSIGN(exported.comparison, compare_with_onnxruntime(planned, *session, exported.graph, options, file.path,
+                                                            folder->path(), args.python));
+  XRUN_TRY(check_differences(exported.comparison));
+  if (exported.written.data_bytes > 0) {
+    XRUN_TRY(rename_to(folder->path() + "/" + file.data_name, args.output + ".data"));
+  }
+  XRUN_TRY(rename_to(file.path, args.output));
+  return exported;
+}
+
+std::string type_text(const ops::OnnxValue& value) {
+  std::vector<std::string> dims;
+  for (const int64_t dim : value.dims) {
+    dims.push_back(dim == kBatch ? "N" : std::to_string(dim));
+  }
+  return fmt::format("{}[{}]", value.name, fmt::join(dims, ","));
+}
+
+std::string list_of(const std::vector<ops::OnnxValue>& values, const char* one) {
+  std::vector<std::string> texts;
+  std::ranges::transform(values, std::back_inserter(texts), type_text);
+  return fmt::format("{}{} {}", one, texts.size() == 1 ? "" : "s", fmt::join(texts, " "));
+}
+
+// The heads that are not in the file, and how to add them.
+std::vector<std::string> left_out(const Graph& graph, const ExportArgs& args) {
+  std::vector<std::string> lines;
+  for (const Head& head : graph.heads) {
+    if (std::ranges::find(args.heads, head.name) == args.heads.end()) {
+      const Node& node = graph.node(head.node);
+      const Bytes bytes = graph.value(node.inputs[1]).type.bytes(1, 1);
+      lines.push_back(fmt::format("head `{0}` is left out; with it, the file has {1} more: --with-head {0}", head.name,
+                                  format_bytes(bytes)));
+    }
+  }
+  return lines;
+}
+
+std::string compared(const OnnxComparison& comparison) {
+  if (!comparison.why.empty()) {
+    return fmt::format("not run in onnxruntime: {} (python3 -m pip install onnxruntime, or --python)", comparison.why);
+  }
+  std::string text =
+      fmt::format("compared on {} random inputs with onnxruntime {}:", kComparedRows, comparison.version);
+  for (const OnnxDifference& one : comparison.differences) {
+    text += fmt::format(" {} differs by at most {:.1e}, with numbers up to {:.1e}", one.output, one.largest, one.scale);
+    text += one.classes < 0 ? "" : fmt::format(", {} of {} first classes are equal", one.classes, kComparedRows);
+    text += &one == &comparison.differences.back() ? "" : ";";
+  }
+  return text;
+}
+
+std::string as_text(const Exported& exported, const Graph& graph, const ExportArgs& args) {
+  const std::string name = fs::path(args.output).filename();
+  std::string text =
+      fmt::format("{}   opset {}, IR {}, {}, {}, {}   {}\n", name, ops::kOnnxOpset, ops::kOnnxIrVersion,
+                  counted(std::ssize(exported.graph.nodes), "node"), list_of(exported.graph.inputs, "input"),
+                  list_of(exported.graph.outputs, "output"), format_bytes(exported.written.bytes));
+  if (exported.written.data_bytes > 0) {
+    text += fmt::format("  weights in {}.data   {}\n", name, format_bytes(exported.written.data_bytes));
+  }
+  for (const std::string& line : left_out(graph, args)) {
+    text += "  " + line + "\n";
+  }
+  return text + "  " + compared(exported.comparison) + "\n";
+}
+
+Json as_json(const std::vector<ops::OnnxValue>& values) {
+  Json list = Json::array();
+  for (const ops::OnnxValue& value : values) {
+    list.push_back({{"name", value.name}, {"shape", value.dims}});
+  }
+  return list;
+}
+
+std::string as_json(const Exported& exported, const ExportArgs& args) {
+  Json compared = nullptr;
+  if (exported.comparison.why.empty()) {
+    compared = {{"onnxruntime", exported.comparison.version}, {"rows", kComparedRows}, {"outputs", Json::array()}};
+    for (const OnnxDifference& one : exported.comparison.differences) {
+      compared["outputs"].push_back({{"name", one.output}, {"largest_difference", one.largest}, {"scale", one.scale}});
+      if (one.classes >= 0) {
+        compared["outputs"].back()["equal_first_classes"] = one.classes;
+      }
+    }
+  }
+  return json_line({{"v", 1},
+                    {"file", args.output},
+                    {"opset", ops::kOnnxOpset},
+                    {"ir", ops::kOnnxIrVersion},
+                    {"nodes", exported.graph.nodes.size()},
+                    {"inputs", as_json(exported.graph.inputs)},
+                    {"outputs", as_json(exported.graph.outputs)},
+                    {"bytes", exported.written.bytes},
+                    {"data_bytes", exported.written.data_bytes},
+                    {"compared", std::move(compared)}});
+}
+
+Status check_arguments(const ExportArgs& args) {
+  if (!args.output.ends_with(".onnx")) {
+    return usage_error("XG0905", {"`-o {}` does not end in .onnx", args.output}, "name the file: -o model.onnx");
+  }
+  if (args.topk > 0 && args.heads.empty()) {
+    return usage_error("XG0905", "`--topk` selects the classes of a head, but no head is exported",
+                       "name it: --with-head NAME");
+  }
+  return check_place(args.output, kOnnxKind);
+}
+
+}  // namespace
+
+Outcome<int> run_export(const GlobalOptions& options, const ExportArgs& args) {
+  const Console console(options);
+  XRUN_TRY(check_arguments(args));
+  const auto info = runtime::open_checkpoint(args.checkpoint);
+  // The file computes in f32, and so does the model with which it is compared.
+  GlobalOptions exact = options;
+  exact.sets.emplace_back("train.precision", "f32");
+  XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, exact, console));
+  XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
+  const auto progress = make_progress(options.progress, console);
+  auto result = export_model(planned, args, *info, *progress);
+  progress->on(runtime::WorkEvent{});
+  XRUN_ASSIGN(const Exported exported, with_sources(std::move(result), planned.model.sources));
+  console.out(console.json() ? as_json(exported, args) : as_text(exported, planned.model.file.module.graph, args));
+  return 0;
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,42 @@
+// Writes ONNX files through the module xrun_onnx.so, which is built on libonnx and protobuf; their types stay inside
+// the module.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "ops/onnx/onnx_graph.h"
+
+namespace xrun::runtime {
+
+struct OnnxFile {
+  std::string path;       // the model
+  std::string data_name;  // name of the file for large constants, in the folder of the model
+  // Constants are in a file of their own if they have more bytes than this together; protobuf cannot hold 2 GiB.
+  Bytes most_inside = kGiB;
+};
+
+struct OnnxWritten {
+  Bytes bytes = 0;       // size of the model file
+  Bytes data_bytes = 0;  // size of the file of constants; 0: there is none
+};
+
+// Writes the values of a constant, f32, to `out`.
+using ConstantValues = std::function<void(const ops::OnnxTensor& constant, float* out)>;
+
+/// Writes the model, and checks it with libonnx's own checker. Existing files are replaced. Errors: XG0931 the module
+/// is missing or of another build; XG0932 libonnx rejects the model; kWorld XG0901 a file cannot be written. Threads:
+/// one.
+Result<OnnxWritten> write_onnx(const ops::OnnxGraph& graph, const ConstantValues& values, const OnnxFile& file);
+
+// ---- the interface of the module
+
+// The symbol whose text is the XRUN_ONNX_BUILD of the sources from which the module was built.
+inline constexpr const char* kOnnxBuild = "xrun_onnx_build";
+using WriteOnnx = Result<OnnxWritten> (*)(const ops::OnnxGraph& graph, const ConstantValues& values,
+                                          const OnnxFile& file);
+inline constexpr const char* kWriteOnnx = "xrun_write_onnx";
+
+}  // namespace xrun::runtime

@@ -1,0 +1,34 @@
+// Runs an ONNX file in onnxruntime, which is a Python package, so that its results can be compared with ours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "ops/onnx/onnx_graph.h"
+
+namespace xrun::runtime {
+
+struct OnnxRun {
+  bool ran = false;
+  std::string why;      // if it did not run: Python or onnxruntime is missing, in words
+  std::string version;  // the version of onnxruntime
+  // The results of each output of the graph, in its order: f32, or i64 or i32 as the output's type says.
+  std::vector<std::vector<std::byte>> outputs;
+};
+
+struct OnnxRunInput {
+  std::string name;
+  std::span<const std::byte> rows;
+};
+
+/// Starts `python` (found in PATH unless it has a slash), which loads the file and computes `rows` rows. `folder`: an
+/// existing folder for inputs and results. Waits at most ten minutes. Errors: XG0932 onnxruntime rejects the file, or
+/// does not end; kWorld XG0901 the folder cannot be written.
+Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string& file, const ops::OnnxGraph& graph,
+                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder);
+
+}  // namespace xrun::runtime

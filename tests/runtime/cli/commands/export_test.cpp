@@ -1,0 +1,192 @@
+// `xrun export`: files that onnxruntime computes like the model, and what is refused.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+namespace xrun::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Returns a Python that has onnxruntime: the one in XRUN_ONNX_PYTHON, or the one that `make test` installs. Empty:
+// none.
+std::string find_onnxruntime() {
+  const char* given = std::getenv("XRUN_ONNX_PYTHON");
+  for (const std::string& python :
+       {std::string(given == nullptr ? "" : given), std::string(XRUN_SOURCE_DIR) + "/build/onnx-venv/bin/python3"}) {
+    if (!python.empty() && fs::exists(python) &&
+        std::system(("'" + python + "' -c 'import onnxruntime, onnx' >/dev/null 2>&1").c_str()) == 0) {
+      return python;
+    }
+  }
+  return "";
+}
+
+class Export : public ::testing::Test {
+ protected:
+  CommandResult run(const std::vector<std::string>& words) { return run_xrun(words, {.directory = directory_.path()}); }
+  void train(const std::string& text) {
+    directory_.write("m.xgraph", text);
+    const auto trained = run({"train", "m.xgraph", "--progress", "none"});
+    ASSERT_EQ(trained.exit, 0) << trained.err;
+  }
+  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
+
+  TemporaryDirectory directory_;
+};
+
+constexpr const char* kPictures = R"(
+data d {{
+  source train = synthetic([4, 16, 16], 10, 80)
+  x     = pixels
+  label = label
+}}
+train t {{
+  batch     = 20
+  norm_rows = 10
+  epochs    = 3
+  loss      = {}
+  optimizer = sgd
+  lr        = 0.01
+}}
+)";
+
+// A network of pictures x: f32[N, 4, 16, 16], from `body`, which binds `feature`, to the end of the file.
+std::string picture_model(const std::string& before, const std::string& body,
+                          const std::string& loss = "softmax_ce(id, label)",
+                          const std::string& head = "classifier(feature, 10)") {
+  return "xgraph 1\n" + before + "model m {\n  input x: f32[N, 4, 16, 16]\n" + body +
+         "  output feature\n  head id = " + head + "\n}\n" + fmt::format(fmt::runtime(kPictures), loss);
+}
+
+struct Network {
+  const char* name;
+  const char* before;
+  const char* body;
+};
+
+const Network kNetworks[] = {
+    {"Convolutions", "",
+     "  a = x -> conv(8, [3, 1], stride=[2, 1], pad=[1, 0], bias=true) -> bn -> prelu\n"
+     "  b = a -> conv(8, 3, groups=2, dilation=2, pad=2) -> relu -> dwconv(3) -> deconv(6, 2, stride=2)\n"
+     "  feature = b -> max_pool(3, stride=2) -> avg_pool(3, stride=2, pad=1) -> group_norm(3) -> global_avg_pool\n"},
+    {"Parts", "",
+     "  (a, b) = x -> split(2)\n"
+     "  c = concat(b, a, x -> slice(1, 1, 3), axis=1) -> pad(2) -> slice(2, 1, 19)\n"
+     "  feature = c -> reshape([N, 60, 36]) -> transpose(1, 2) -> flatten -> linear(7)\n"},
+    {"Functions", "fn steep(v: float, w: float) = if v < w { v * 2 } else { w ^ 2 + v }\n",
+     "  a = x -> flatten -> linear(12) -> gelu\n"
+     "  b = x -> flatten -> linear(12) -> silu -> sigmoid\n"
+     "  c = sqrt(abs(a) + 1) / (1 + exp(-b)) - tanh(a) * log(b + 2)\n"
+     "  feature = where(a - 0.1, c, b) -> clamp(-1, 0.75) -> dropout(0.2) -> bn\n"},
+    {"Sequences", "",
+     "  s = x -> reshape([N, 16, 64]) -> linear(16) -> class_token -> position_embedding -> layer_norm\n"
+     "  a = s + (s -> attention(4)) -> rms_norm\n"
+     "  b = a -> attention(2, qkv_bias=false, causal=true)\n"
+     "  feature = (b -> take(0)) + (a -> mean(1)) + (a -> max(1)) * (s -> sum(1, keep=true) -> flatten -> l2norm)\n"},
+    {"Windows", "",
+     "  s = x -> conv(16, 2, stride=2, pad=0) -> flatten(2) -> transpose(1, 2)\n"
+     "  a = s -> attention(4, window=4, relative=true)\n"
+     "  b = a -> attention(2, window=4, shift=2, relative=true) -> layer_norm\n"
+     "  feature = b -> mean(1)\n"},
+    {"Products", "",
+     "  s = x -> reshape([N, 16, 64]) -> linear(8)\n"
+     "  p = matmul(s, s -> transpose(1, 2)) -> softmax\n"
+     "  q = einsum(p, s, \"nij,njd->nid\")\n"
+     "  feature = q -> flatten -> linear(6, bias=false) -> l2norm\n"},
+};
+
+class ExportedNetworks : public Export, public ::testing::WithParamInterface<Network> {};
+
+TEST_P(ExportedNetworks, GiveTheSameNumbersInOnnxruntime) {
+  const std::string python = find_onnxruntime();
+  if (python.empty()) {
+    GTEST_SKIP() << "no Python here has onnxruntime: set XRUN_ONNX_PYTHON, or let `make test` install it";
+  }
+  train(picture_model(GetParam().before, GetParam().body));
+  const auto result =
+      run({"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--python", python, "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const std::string check =
+      "'" + python + "' -c 'import onnx; onnx.checker.check_model(\"" + path("m.onnx") + "\", full_check=True)'";
+  EXPECT_EQ(std::system(check.c_str()), 0) << "the checker of the Python package rejects the file";
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json.at("compared").at("outputs").size(), 2U) << result.out;
+  for (const auto& output : json.at("compared").at("outputs")) {
+    EXPECT_LE(output.at("largest_difference").get<double>(), 1e-5 * std::max(1.0, output.at("scale").get<double>()))
+        << result.out;
+    EXPECT_EQ(output.value("equal_first_classes", 16), 16) << result.out;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExportedNetworks, ::testing::ValuesIn(kNetworks),
+                         [](const auto& network) { return std::string(network.param.name); });
+
+TEST_F(Export, BestClassesOfACosineHeadAreFurtherOutputs) {
+  train(picture_model("", "  feature = x -> conv(8, 3) -> bn -> relu -> global_avg_pool\n", "arcface(id, label)",
+                      "cosine_classifier(feature, 10)"));
+  std::vector<std::string> words{"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--topk", "3"};
+  const std::string python = find_onnxruntime();
+  words.insert(words.end(), {"--python", python.empty() ? "no-such-python" : python});
+  const auto result = run(words);
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("outputs feature[N,8] id_classes[N,3] id_logits[N,3]"));
+  if (!python.empty()) {
+    EXPECT_THAT(result.out, HasSubstr("16 of 16 first classes are equal"));
+  }
+  EXPECT_FALSE(fs::exists(path("m.onnx.data")));
+  for (const auto& entry : fs::directory_iterator(directory_.path())) {
+    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("tmp")));
+  }
+}
+
+TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
+  train(picture_model("", "  feature = x -> conv(8, 3) -> bn -> relu -> global_avg_pool\n",
+                      "softmax_ce(id, label)\n"
+                      "  precision = mixed(bf16)"));
+  const auto result = run({"export", "ckpt/t", "-o", "m.onnx", "--python", "no-such-python"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("head `id` is left out; with it, the file has 320 B more: --with-head id"));
+  EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
+}
+
+TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
+  train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
+  directory_.write("foreign.onnx", "another program wrote this");
+  struct Case {
+    std::vector<std::string> words;
+    int exit;
+    const char* text;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"-o", "m.pb"}, 2, "error[XG0905]: `-o m.pb` does not end in .onnx\nhelp: name the file: -o model.onnx"},
+           {{"-o", "m.onnx", "--topk", "2"}, 2, "error[XG0905]: `--topk` selects the classes of a head"},
+           {{"-o", "m.onnx", "--with-head", "di"},
+            1,
+            "error[XG0930]: the model has no head `di`\nhelp: the nearest is `id`"},
+           {{"-o", "m.onnx", "--only", "features"},
+            1,
+            "error[XG0930]: the model has no output `features`\nhelp: the nearest is `feature`"},
+           {{"-o", "m.onnx", "--with-head", "id", "--topk", "11"}, 1, "error[XG0930]: --topk 11 is more than the 10"},
+           {{"-o", "foreign.onnx"}, 2, "error[XG0901]: `foreign.onnx` exists and is not a model of xrun in ONNX"},
+           {{"-o", "nowhere/m.onnx"}, 4, "error[XG0901]: cannot create the folder nowhere/m.onnx.tmp-"}}) {
+    std::vector<std::string> words{"export", "ckpt/t"};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.exit, c.exit) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(c.text));
+    EXPECT_FALSE(fs::exists(path("m.onnx")));
+  }
+  EXPECT_EQ(read_file(path("foreign.onnx")), "another program wrote this");
+}
+
+}  // namespace
+}  // namespace xrun::testing
