@@ -1,7 +1,6 @@
 #include "runtime/data/readers/recordio.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -27,12 +26,12 @@ class RecordIoReader final : public Reader {
     for (const RecordShard& shard : shards_) {
       samples_ += shard.samples();
       ends_.push_back(samples_);
+      width_ = width_ == 0 && shard.samples() > 0 ? shard.width() : width_;
     }
-    const TensorType integer{.dtype = DType::kI64, .dims = {kBatch}};
     fields_ = {{"jpeg", {.dtype = DType::kU8, .dims = {kBatch, 0}}, true},
                {"label", {.dtype = DType::kI64, .dims = {kBatch}, .classes = classes_}},
-               {"labels", {.dtype = DType::kF32, .dims = {kBatch, width()}}},
-               {"id", integer}};
+               {"labels", {.dtype = DType::kF32, .dims = {kBatch, width_}}},
+               {"id", {.dtype = DType::kI64, .dims = {kBatch}}}};
   }
 
   int64_t samples() const override { return samples_; }
@@ -44,22 +43,12 @@ class RecordIoReader final : public Reader {
     switch (field) {
       case kJpeg:
         return read_picture(place, out);
-      case kLabel: {
-        XRUN_ASSIGN(const double label, place.shard.label(place.sample));
-        XRUN_TRY(check_label_number(label, classes_));
-        out.set_integer(DType::kI64, static_cast<int64_t>(label));
-        return {};
-      }
+      case kLabel:
+        return read_label(place, out);
       case kLabels:
         return read_labels(place, out);
-      default: {
-        XRUN_ASSIGN(const RecordHead head, place.shard.file().head(place.shard.offset(place.sample)));
-        if (!head.why.empty()) {
-          return broken_sample(head.why);
-        }
-        out.set_integer(DType::kI64, static_cast<int64_t>(head.id));
-        return {};
-      }
+      default:
+        return read_id(place, out);
     }
   }
 
@@ -91,8 +80,6 @@ class RecordIoReader final : public Reader {
     int64_t sample;  // number of the sample in the shard
   };
 
-  int64_t width() const { return shards_.front().width(); }
-
   Place find(int64_t sample) const {
     const auto shard = static_cast<size_t>(std::ranges::upper_bound(ends_, sample) - ends_.begin());
     return {shards_[shard], sample - (shard == 0 ? 0 : ends_[shard - 1])};
@@ -112,8 +99,34 @@ class RecordIoReader final : public Reader {
     return {};
   }
 
+  static Status read_id(const Place& place, FieldValue& out) {
+    XRUN_ASSIGN(const RecordHead head, place.shard.file().head(place.shard.offset(place.sample)));
+    if (!head.why.empty()) {
+      return broken_sample(head.why);
+    }
+    out.set_integer(DType::kI64, static_cast<int64_t>(head.id));
+    return {};
+  }
+
+  Status read_label(const Place& place, FieldValue& out) const {
+    XRUN_ASSIGN(const double label, place.shard.label(place.sample));
+    XRUN_TRY(check_label_number(label, classes_));
+    out.set_integer(DType::kI64, static_cast<int64_t>(label));
+    return {};
+  }
+
+  Status check_width(int64_t labels) const {
+    if (labels != width_) {
+      return broken_sample(fmt::format("it has {}, but the first record has {}", counted(labels, "label"), width_));
+    }
+    return {};
+  }
+
   Status read_labels(const Place& place, FieldValue& out) const {
-    const std::array<int64_t, 1> shape{width()};
+    const std::array<int64_t, 1> shape{width_};
+    if (place.shard.has_list()) {
+      XRUN_TRY(check_width(place.shard.width()));
+    }
     if (const auto listed = place.shard.listed(place.sample); !listed.empty()) {
       out.set_view(DType::kF32, shape, std::as_bytes(listed));
       return {};
@@ -127,12 +140,9 @@ class RecordIoReader final : public Reader {
     std::vector<std::byte> bytes;
     XRUN_ASSIGN(const RecordFile::Record record, place.shard.read(place.sample, bytes));
     XRUN_ASSIGN(const ImageRecord image, parse_image_record(record.contents));
-    if (image.labels() != width()) {
-      return broken_sample(
-          fmt::format("it has {}, but the first record has {}", counted(image.labels(), "label"), width()));
-    }
+    XRUN_TRY(check_width(image.labels()));
     auto* to = reinterpret_cast<float*>(out.set_own(DType::kF32, shape));
-    for (int64_t i = 0; i < width(); ++i) {
+    for (int64_t i = 0; i < width_; ++i) {
       to[i] = image.label(i);
     }
     return {};
@@ -142,6 +152,7 @@ class RecordIoReader final : public Reader {
   int64_t classes_;
   std::string labels_from_;
   int64_t samples_ = 0;
+  int64_t width_ = 0;          // number of labels of the first sample
   std::vector<int64_t> ends_;  // for each shard, the number of samples in it and in those before it
   std::vector<Field> fields_;
 };
@@ -229,9 +240,9 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, ShardOptions o
     knows_labels = knows_labels && shard.knows_labels();
     shards.push_back(std::move(shard));
   }
-  if (knows_labels || largest >= 0) {
-    XRUN_ASSIGN(const int64_t counted, count_classes(spec.reader.args, largest, samples, sources.shards[0].records));
-    classes = classes == 0 && knows_labels ? counted : classes;
+  const bool counts = classes == 0 && knows_labels;
+  if (counts || spec.reader.args.has("classes")) {
+    XRUN_ASSIGN(classes, count_classes(spec.reader.args, largest, samples, sources.shards[0].records));
   }
   return std::unique_ptr<Reader>(
       std::make_unique<RecordIoReader>(std::move(shards), classes, std::move(sources.labels_from)));

@@ -162,6 +162,8 @@ TEST_F(Records, ClassesAreCountedWithoutProperty) {
 
   const std::string far = write("far.rec", image_record(1'000'000, 0, "picture"));
   EXPECT_THAT(error_of(recordio(far)).help, HasSubstr("classes=1000001"));
+  write("property", "2000000,112,112\n");
+  EXPECT_EQ(open_reader(recordio(far)).value()->classes(), 2'000'000) << "a test of few of the classes";
 }
 
 TEST_F(Records, LabelsThatF32DoesNotHoldAreRefusedUnlessAListGivesThem) {
@@ -271,6 +273,11 @@ TEST_F(Records, SeveralFilesFollowOneAnother) {
   EXPECT_EQ(picture_of(*reader, 3), "four");
   EXPECT_THAT(reader->sample_name(3), HasSubstr("s-10.rec"));
   EXPECT_EQ(error_of(recordio(path, {{"index", std::string("s.idx")}})).code, "XG0413");
+  write("s-10.lst", "4\t3\t0.5\tfour\n");
+  FieldValue value;
+  const auto two_labels = open_reader(recordio(path)).value();
+  EXPECT_EQ(two_labels->read(3, 2, value).error().code, "XG0412") << "the other files have one label";
+  EXPECT_EQ(label_of(*two_labels, 3), 3);
   EXPECT_EQ(error_of(recordio((root_ / "s-{08..11}.rec").string())).code, "XG0401");
 }
 
