@@ -1,10 +1,12 @@
 #include "runtime/data/readers/recordio.h"
 
+#include <atomic>
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <sstream>
+#include <thread>
 
 #include "runtime/data/open_reader.h"
 #include "runtime/formats/pictures/decode.h"
@@ -236,6 +238,45 @@ TEST_F(Records, AListOfAnotherFileIsRefusedWithTheDifference) {
   EXPECT_EQ(label_of(*faces, 1), 1) << "a list in InsightFace's own form";
   EXPECT_THAT(faces->describe(), HasSubstr("is not a list by im2rec"));
   EXPECT_EQ(error_of(recordio(path, {{"list", (root_ / "train.lst").string()}})).code, "XG0412") << "it was named";
+}
+
+TEST_F(Records, AListMayHaveSeveralLabels) {
+  const std::string path = write("train.rec", image_record(2, 1, "one") + image_record(0, 2, "two"));
+  write("train.lst", "1\t2.000000\t0.250000\ta\n2\t0.000000\t-1.500000\tb\n");
+  const auto reader = open_reader(recordio(path)).value();
+  EXPECT_EQ(reader->classes(), 3);
+  EXPECT_EQ(label_of(*reader, 0), 2);
+  EXPECT_EQ(labels_of(*reader, 0), (std::vector<float>{2, 0.25}));
+  EXPECT_EQ(labels_of(*reader, 1), (std::vector<float>{0, -1.5}));
+  write("train.lst", "1\t2\ta\n2\t0.000000\tb\n");
+  EXPECT_EQ(labels_of(*open_reader(recordio(path)).value(), 0), std::vector<float>{2});
+}
+
+TEST_F(Records, ThreadsReadTheSameSamples) {
+  std::string file;
+  for (int i = 0; i < 500; ++i) {
+    file += image_record(static_cast<float>(i), static_cast<uint64_t>(i), std::string(static_cast<size_t>(i), 'x'));
+  }
+  write("train.idx", "");
+  const auto reader = open_reader(recordio(write("train.rec", file), {{"index", std::string()}})).value();
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      FieldValue value;
+      for (int64_t i = 1; i < 500; ++i) {
+        const int64_t sample = t % 2 == 0 ? i : 500 - i;
+        const bool ok = reader->read(sample, 0, value).ok() && std::ssize(value.bytes) == sample &&
+                        reader->read(sample, 1, value).ok() &&
+                        *reinterpret_cast<const int64_t*>(value.bytes.data()) == sample;
+        wrong += ok ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(Records, BrokenRecordsAreBrokenSamples) {
