@@ -56,12 +56,17 @@ Result<std::vector<Field>> folder_fields(const Attrs&) {
   return std::vector<Field>{encoded("file"), unknown_label("label"), text("name")};
 }
 
-Result<std::vector<Field>> csv_fields(const Attrs& args) {
+Status check_delimiter(const Attrs& args) {
   const std::string& delimiter = args.text("delimiter");
   if (delimiter.size() != 1 || delimiter == "\n" || delimiter == "\r") {
     return out_of_range("delimiter", delimiter.size() == 1 ? "a line break" : fmt::format("\"{}\"", delimiter),
                         "one character other than a line break");
   }
+  return {};
+}
+
+Result<std::vector<Field>> csv_fields(const Attrs& args) {
+  XRUN_TRY(check_delimiter(args));
   if (args.has("rows")) {
     XRUN_TRY(check_interval(args, "rows", INT64_MAX));
   }
@@ -93,12 +98,16 @@ Result<std::vector<Field>> sku_tree_fields(const Attrs& args) {
 Bytes nothing_held(const Attrs&) { return 0; }
 
 Result<std::vector<Field>> recordio_fields(const Attrs&) {
-  return std::vector<Field>{encoded("jpeg"), unknown_label("label"), unknown_label("id")};
+  return std::vector<Field>{encoded("jpeg"),
+                            unknown_label("label"),
+                            {"labels", per_sample(DType::kF32, {0})},
+                            {"id", per_sample(DType::kI64, {})}};
 }
 Result<std::vector<Field>> pairs_fields(const Attrs&) {
   return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}};
 }
-Result<std::vector<Field>> list_fields(const Attrs&) {
+Result<std::vector<Field>> list_fields(const Attrs& args) {
+  XRUN_TRY(check_delimiter(args));
   return std::vector<Field>{encoded("file"), unknown_label("label"), text("name")};
 }
 Result<std::vector<Field>> webdataset_fields(const Attrs&) {
@@ -145,12 +154,20 @@ constexpr ReaderDef kReaders[] = {
      "samples the frequent articles have; a share `conflicts` of the labels is that of another article of the group; "
      "another `seed` gives other samples of the same classes",
      "sku_tree(1000, 27_000)", kReady, sku_tree_fields, nothing_held, true},
-    {"recordio", "(path: str)", "", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
-     recordio_fields},
+    {"recordio", "(path: str, index: str = none, list: str = none, classes: int = none)", "classes 1..2147483647",
+     "pictures in MXNet's files of records, as im2rec and InsightFace write them; `train.idx` and `train.lst` next to "
+     "`train.rec` are used, or the `index` and `list` that are named (\"\": none); `labels` is the whole list of "
+     "labels, `label` its first; braces name several files; without `classes` their number is that in `property`, or "
+     "the largest label plus one",
+     "recordio(\"ms1m/train.rec\")", kReady, recordio_fields},
     {"pairs", "(path: str)", "", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet,
      pairs_fields},
-    {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "",
-     "pictures named by a list of path and label", "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},
+    {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\", header: bool = false, classes: int = none)",
+     "classes 1..2147483647",
+     "pictures that the lines of a text name, each with its label: the number of its class, or if not all labels are "
+     "numbers, its name; paths start at `root`, which they may not leave, or without it at the folder of the list; "
+     "lists of PLSC v1 hold the pictures as base64",
+     "list(\"train.tsv\", root=\"pictures\")", kReady, list_fields},
     {"webdataset", "(path: str)", "", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,
      webdataset_fields},
     {"npy", "(path: str)", "", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},

@@ -8,6 +8,8 @@
 #include "runtime/data/readers/folder.h"
 #include "runtime/data/readers/glyphs/glyphs.h"
 #include "runtime/data/readers/idx.h"
+#include "runtime/data/readers/list.h"
+#include "runtime/data/readers/recordio.h"
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/data/readers/synthetic.h"
 
@@ -29,6 +31,8 @@ constexpr Opener kOpeners[] = {
     {"csv", open_csv},
     {"synthetic", open_synthetic},
     {"sku_tree", open_sku_tree},
+    {"recordio", open_recordio, open_recordio_header},
+    {"list", open_list, open_list_header},
 };
 
 Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {
@@ -38,7 +42,7 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
     }
   }
   return content_error("XG0410", {"the reader `{}` of source `{}` is not available yet", spec.reader.name, spec.name},
-                       "this version reads glyphs, idx, folder, csv, synthetic and sku_tree sources");
+                       "this version reads glyphs, idx, folder, csv, synthetic, sku_tree, recordio and list sources");
 }
 
 Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {

@@ -30,8 +30,8 @@ const Folders kRuntime = kOps + Folders{"ops/head", "ops/knn",         "ops/opti
 // Checkpoints and data depend on training only through its interfaces for states, events, sources and stores.
 const Folders kTraining = kRuntime + Folders{"runtime/executor", "runtime/train/events", "runtime/train/state",
                                              "runtime/train/session", "runtime/train/clock"};
-const Folders kFormats{"runtime/formats", "runtime/formats/pictures", "runtime/formats/tables",
-                       "runtime/formats/tensors"};
+const Folders kFormats{"runtime/formats", "runtime/formats/pictures", "runtime/formats/records",
+                       "runtime/formats/tables", "runtime/formats/tensors"};
 const Folders kText{"lang/text", "lang/syntax"};
 const Folders kCommands = kTraining + kText +
                           Folders{"lang",
@@ -47,6 +47,7 @@ const Folders kCommands = kTraining + kText +
                                   "runtime/device/cpu",
                                   "runtime/formats",
                                   "runtime/formats/pictures",
+                                  "runtime/formats/records",
                                   "runtime/formats/tables",
                                   "runtime/formats/tensors",
                                   "runtime/cluster",
@@ -115,6 +116,7 @@ const std::map<std::string, Folders> kMayInclude{
 
     {"runtime/formats", {"graph/base", "graph/os"}},
     {"runtime/formats/pictures", {"graph/base"}},
+    {"runtime/formats/records", {"graph/base", "runtime/formats"}},
     {"runtime/formats/tables", {"graph/base"}},
     {"runtime/formats/tensors", {"graph/base", "graph/os"}},
     {"runtime/device", kOps + Folders{"planner/program"}},

@@ -7,6 +7,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
+#include "runtime/data/readers/label_numbers.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/tensors/idx.h"
 
@@ -128,26 +129,6 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
   return labels;
 }
 
-// Returns the number of classes. If `classes` is not given, rejects labels far above the number of samples, since heads
-// would get that many classes.
-Result<int64_t> count_classes(const Attrs& args, const std::vector<int32_t>& labels, const std::string& path) {
-  constexpr int64_t kMostPerSample = 16;
-  const int64_t found = labels.empty() ? 0 : int64_t{*std::ranges::max_element(labels)} + 1;
-  if (args.has("classes")) {
-    const int64_t said = args.integer("classes");
-    if (found > said) {
-      return content_error("XG0402", {"{} has the label {}, but `classes` is {}", path, found - 1, said},
-                           {"labels must be 0..{}; or raise `classes`", said - 1});
-    }
-    return said;
-  }
-  if (found > kMostPerSample * std::ssize(labels)) {
-    return content_error("XG0402", {"{} has the label {} among {} samples", path, found - 1, std::ssize(labels)},
-                         {"if it is right, say how many classes there are: classes={}", found});
-  }
-  return found;
-}
-
 int64_t count_gap(const std::vector<int32_t>& labels, int64_t classes) {
   std::vector<bool> seen(static_cast<size_t>(classes));
   for (const int32_t label : labels) {
@@ -187,7 +168,8 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                                images.header.dims[0], images_path));
   }
   XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
-  XRUN_ASSIGN(const int64_t classes, count_classes(spec.reader.args, numbers, labels_path));
+  const int64_t largest = numbers.empty() ? -1 : *std::ranges::max_element(numbers);
+  XRUN_ASSIGN(const int64_t classes, count_classes(spec.reader.args, largest, std::ssize(numbers), labels_path));
   const bool told = spec.name == "train" && !spec.reader.args.has("classes");
   const int64_t gap = told ? count_gap(numbers, classes) : 0;
   return std::unique_ptr<Reader>(

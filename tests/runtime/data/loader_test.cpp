@@ -553,7 +553,7 @@ TEST(Synthetic, PrototypesHaveUnitVarianceAndNoiseIsAdded) {
 }
 
 TEST(LaterReaders, AreReportedAsUnavailable) {
-  const auto later = open_reader(source("train", "recordio", {{"path", std::string("x.rec")}}));
+  const auto later = open_reader(source("train", "parquet", {{"path", std::string("x.parquet")}}));
   ASSERT_FALSE(later.ok());
   EXPECT_EQ(later.error().code, "XG0410");
 }
