@@ -80,7 +80,7 @@ test-asan: installed
 
 test-tsan: installed
 	@cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)
-	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
+	@UCX_MEM_EVENTS=n TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
 	  ctest --test-dir build/tsan --no-tests=error --output-on-failure --timeout 3600 -j $(JOBS) -LE '^(graph|lang|planner|repo)$$'
 
 # FUZZ_RUNS is the total number of executions: FUZZ_RUNS=10000000 takes about two hours on two cores. libFuzzer's
