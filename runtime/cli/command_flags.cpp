@@ -208,8 +208,9 @@ void add_eval(CLI::App& app, CommandLine& line) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{2}, int64_t{1000}));
   eval->add_flag("--no-flip", line.eval.no_flip, "compare the pictures of `--on FILE` without their mirror images");
-  eval->add_option("--roc", line.eval.roc, "also write the ROC curves of `verification`, as points or as a picture")
-      ->type_name("FILE.json|FILE.svg");
+  eval->add_option("--roc", line.eval.roc,
+                   "also write the ROC curves of `verification`, as points (FILE.json) or as a picture (FILE.svg)")
+      ->type_name("FILE");
   eval->add_flag("--per-class", line.eval.per_class,
                  "also print accuracy and precision of each class, the worst first");
   eval->add_option("--confusion", line.eval.confusion, "also write the counts of true and predicted classes, as CSV")
