@@ -77,8 +77,10 @@ Result<std::vector<runtime::Measure>> add_pair_files(PlannedModel& planned, cons
       continue;
     }
     XRUN_ASSIGN(const ValueId feature, feature_of(module.graph, args.feature));
-    module.data.sources.push_back(
-        {.name = name, .reader = {"pairs", {{"path", name}, {"root", std::string()}}, Span()}, .directory = "", .span = Span()});
+    module.data.sources.push_back({.name = name,
+                                   .reader = {"pairs", {{"path", name}, {"root", std::string()}}, Span()},
+                                   .directory = "",
+                                   .span = Span()});
     added.push_back({.key = key_of(name, module, added), .source = name, .value = feature, .verification = spec});
   }
   const bool has_flags = !args.feature.empty() || args.no_flip || args.folds != VerificationSpec().folds;

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/train/evaluation/verified_sources_test.cpp, tests/runtime/train/evaluation/recall_test.cpp
 #include "runtime/train/evaluation/source_measures.h"
 
 #include <algorithm>

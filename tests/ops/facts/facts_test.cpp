@@ -202,9 +202,10 @@ TEST(Facts, AnOperatorWithoutKernelIsAnErrorThatNamesIt) {
   TensorType x;
   x.dims = {kBatch, 4, 8, 8};
   const ValueId id = graph.add_input("x", x);
-  constexpr OpDef kLater{
-      .name = "later",
-      .infer = [](std::span<const TensorType> inputs, const Attrs&) -> Result<OpShape> { return OpShape{{inputs[0]}}; }};
+  constexpr OpDef kLater{.name = "later",
+                         .infer = [](std::span<const TensorType> inputs, const Attrs&) -> Result<OpShape> {
+                           return OpShape{{inputs[0]}};
+                         }};
   const NodeId node = *call_op(graph, kLater, {id}, {}, "pairs", Span{0, 1, 2});
   const auto kernel = make_kernel(graph, graph.node(node), options(4));
   ASSERT_FALSE(kernel.ok());
