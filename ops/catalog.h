@@ -17,6 +17,7 @@ extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;             
 extern const Op kGroupNorm, kGroupNormGrad;                                                       // group_norm.cpp
 extern const Op kBatchNorm, kBatchNormGrad, kBatchNormAdd, kBatchNormPrelu, kBatchNormPreluGrad;  // batch_norm*.cpp
 extern const Op kRecallAt;                                                                        // recall_op.cpp
+extern const Op kVerification;                                                                    // verification_op.cpp
 extern const Op kStateUpdate;                                                                     // state_update.cpp
 extern const Op kConcat, kSlice, kSliceGrad, kSplit, kPad, kPadGrad;  // slices.cpp, in layout_ops
 extern const Op kDropout, kDropPath;                                  // dropout.cpp
@@ -30,7 +31,6 @@ std::span<const Op* const> map_ops();
 std::span<const Op* const> sum_ops();
 std::span<const Op* const> cast_ops();
 std::span<const Op* const> head_ops();
-std::span<const Op* const> unavailable_ops();
 std::span<const Op* const> layout_ops();
 std::span<const Op* const> pointwise_ops();
 std::span<const Op* const> pool_ops();

@@ -90,14 +90,21 @@ std::vector<ClassRows> class_rows(const Graph& graph) {
 }
 
 std::vector<std::string> inputs_of_results(const Graph& graph) {
-  IdVector<ValueId, bool> wanted(graph.values.size(), false);
+  std::vector<ValueId> values;
   for (const NamedValue& output : graph.outputs) {
-    wanted[output.value] = true;
+    values.push_back(output.value);
   }
   for (const Head& head : graph.heads) {
-    for (const ValueId input : graph.node(head.node).inputs) {
-      wanted[input] = true;
-    }
+    const std::vector<ValueId>& inputs = graph.node(head.node).inputs;
+    values.insert(values.end(), inputs.begin(), inputs.end());
+  }
+  return inputs_of(graph, values);
+}
+
+std::vector<std::string> inputs_of(const Graph& graph, std::span<const ValueId> values) {
+  IdVector<ValueId, bool> wanted(graph.values.size(), false);
+  for (const ValueId value : values) {
+    wanted[value] = true;
   }
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];

@@ -2,6 +2,7 @@
 // tables of embeddings. Checkpoints find such rows by the names of the classes.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,7 @@ std::vector<ClassRows> class_rows(const Graph& graph);
 // The names of the inputs from which the outputs and the features of heads are computed. The other inputs are labels,
 // which only losses and metrics read.
 std::vector<std::string> inputs_of_results(const Graph& graph);
+// The names of the inputs from which these values are computed.
+std::vector<std::string> inputs_of(const Graph& graph, std::span<const ValueId> values);
 
 }  // namespace xrun

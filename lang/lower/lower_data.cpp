@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "graph/settings/pair_fields.h"
 #include "lang/lower/fields.h"
 #include "lang/lower/module_builder.h"
 #include "lang/text/nearest.h"
@@ -235,8 +236,8 @@ bool ModuleBuilder::read_binding(const SettingNode& node, Scope& scope, DataBind
 // field, or a stage cannot take it.
 bool ModuleBuilder::bind_field(Source& source, const DataBinding& binding, const std::vector<const AugmentDef*>& defs,
                                const Expr& first) {
-  const Field* field = find_field(source.fields, binding.field);
-  if (field == nullptr) {
+  const int position = bound_field(source.fields, binding);
+  if (position < 0) {
     ev_.report(
         fault("XG0422", first.span,
               {"`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name, binding.field},
@@ -244,7 +245,7 @@ bool ModuleBuilder::bind_field(Source& source, const DataBinding& binding, const
             .also(source.spec.reader.span, "this source"));
     return false;
   }
-  Field now = *field;
+  Field now = source.fields[static_cast<size_t>(position)];
   for (size_t i = 0; i < defs.size(); ++i) {
     const CallSpec& stage = binding.stages[i];
     auto type = defs[i]->infer(now, stage.args);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/layouts/verification_spec.h"
 #include "lang/lower/module_builder.h"
 #include "lang/text/nearest.h"
 
@@ -165,7 +166,8 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   const Node* const maker = made.valid() ? &graph.node(graph.value(made).producer) : nullptr;
   if (maker != nullptr && maker->op->name == "recall_at") {
     spec.neighbours = maker->attrs.integer("k", 1);
-  } else if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
+  } else if (!made.valid() ||
+             (graph.value(made).type.dims != std::vector<int64_t>{kBatch} && !verification_of(graph, made))) {
     return ev_.refuse("XG0505", expr.span, {"`{}` is not a metric", callee->name}, "not one value a sample",
                       {"write accuracy(logits, label)"});
   }

@@ -82,6 +82,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (has_data && choice.model) {
     bind_inputs();
     check_metric_sources();
+    check_pairs();
     check_partial_labels();
     warn_unused_bindings();
   }

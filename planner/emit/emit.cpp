@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/base/check.h"
+#include "graph/layouts/verification_spec.h"
 #include "planner/emit/dependences.h"
 #include "planner/emit/emitter.h"
 #include "planner/emit/memory.h"
@@ -85,7 +86,7 @@ std::vector<ValueId> result_values(const Module& module, const Decision& decisio
     add(term.rows);
   }
   for (const MetricSpec& metric : module.train.metrics) {
-    if (metric.neighbours == 0 || !decision.training) {
+    if (!compares_samples(graph, metric) || !decision.training) {
       add(metric.value);
     }
   }

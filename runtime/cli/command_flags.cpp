@@ -197,8 +197,20 @@ void add_eval(CLI::App& app, CommandLine& line) {
   eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
   eval->add_flag("--anyway", line.eval.anyway,
                  "evaluate although FILE has another model or preprocessing than the checkpoint");
-  eval->add_option("--on", line.eval.on, "the sources to evaluate on (default: all that `train` names)")
+  eval->add_option(
+          "--on", line.eval.on,
+          "the sources to evaluate on (default: all that `train` names), or files of pairs (lfw.bin) to verify")
       ->type_name("SOURCE");
+  eval->add_option("--feature", line.eval.feature,
+                   "the output by which `--on FILE` compares pairs (default: the only one)")
+      ->type_name("OUTPUT");
+  eval->add_option("--folds", line.eval.folds, "the number of folds of `--on FILE` (10)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{2}, int64_t{1000}));
+  eval->add_flag("--no-flip", line.eval.no_flip, "compare the pictures of `--on FILE` without their mirror images");
+  eval->add_option("--roc", line.eval.roc,
+                   "also write the ROC curves of `verification`, as points (FILE.json) or as a picture (FILE.svg)")
+      ->type_name("FILE");
   eval->add_flag("--per-class", line.eval.per_class,
                  "also print accuracy and precision of each class, the worst first");
   eval->add_option("--confusion", line.eval.confusion, "also write the counts of true and predicted classes, as CSV")

@@ -82,10 +82,34 @@ Status SampleRows::fill_input(const Input& input, int64_t sample, const DrawKey&
   return error;
 }
 
+namespace {
+
+// The value of a bool field of a sample; nullopt if the source has no such field.
+Result<std::optional<int64_t>> read_flag(const Reader& reader, const std::string& source, std::string_view field,
+                                         int64_t sample, FieldValue& value) {
+  const int position = reader.find_field(field);
+  if (position < 0 || reader.fields()[static_cast<size_t>(position)].type.dtype != DType::kBool) {
+    return std::optional<int64_t>();
+  }
+  Status done = reader.read(sample, position, value);
+  if (!done.ok()) {
+    Error error = std::move(done).error();
+    error.message = fmt::format("{} of source `{}`: {}", reader.sample_name(sample), source, error.message);
+    return error;
+  }
+  XRUN_CHECK(value.bytes.size() == 1, "a bool is one byte");
+  return std::optional<int64_t>(value.bytes[0] == std::byte{0} ? 0 : 1);
+}
+
+}  // namespace
+
 Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t sample,
                                                  AugmentScratch& scratch) const {
   const auto found = std::ranges::find(inputs_, input, &Input::name);
-  if (found == inputs_.end() || !found->is_label) {
+  if (found == inputs_.end()) {
+    return read_flag(*reader_, name_, input, sample, scratch.source);
+  }
+  if (!found->is_label) {
     return std::optional<int64_t>();
   }
   int32_t label = 0;

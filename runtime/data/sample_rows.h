@@ -32,16 +32,18 @@ class SampleRows {
   // or from the field with the input's name. Inputs with a dot in their names are made by the program, not from data.
   // Errors: those of open_reader and Transform::compile; XG0402 the source has more classes than the head; XG0414 an
   // input has no binding and no field; XG0413 there is no such source.
+  //   needed  the inputs that are needed; null: all. All other inputs, such as labels, are filled with zeros, and the
+  //           source may lack them. `label` returns the labels that the source has.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
-                                                  StopFlag stop = nullptr);
-  // Opens a source for predictions, which need only the inputs `needed`. All other inputs, such as labels, are filled
-  // with zeros, and the source may lack them. `label` returns the labels that the source has.
+                                                  StopFlag stop = nullptr,
+                                                  const std::vector<std::string>* needed = nullptr);
   static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
                                                       std::string_view source, const Graph& graph);
   // Opens only the header (open_header): everything that is known before a sample is decoded. `fill` must not be
   // called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
-                                                         const Graph& graph);
+                                                         const Graph& graph,
+                                                         const std::vector<std::string>* needed = nullptr);
 
   // Makes the rows of an open reader; `data` has the bindings, and `span` is the call of the reader.
   static Result<std::unique_ptr<SampleRows>> make(std::string name, std::unique_ptr<Reader> reader,
@@ -76,7 +78,8 @@ class SampleRows {
   const std::vector<PartialLabel>& partial_labels() const { return partial_; }
 
   // The class of a sample for an input; nullopt if the input takes no classes from the source, or the label of the
-  // sample is missing or broken. Errors: those of `fill`.
+  // sample is missing or broken. Errors: those of `fill`. For the name of a bool field such as kPairField: its value,
+  // 0 or 1; a broken one is an error.
   Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
 
   // The memory that a worker needs to decode the largest picture of looked_samples, according to the pictures' headers.

@@ -8,6 +8,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/layouts/partial_labels.h"
+#include "graph/settings/pair_fields.h"
 #include "runtime/data/augment/label_faults.h"
 #include "runtime/data/open_reader.h"
 #include "runtime/data/readers/csv.h"
@@ -36,24 +37,23 @@ DataBinding binding_of(const std::string& input, const DataSpec& data, const Spa
 }  // namespace
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
-                                                     StopFlag stop) {
+                                                     StopFlag stop, const std::vector<std::string>* needed) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings), stop));
-  return make(spec->name, std::move(reader), data, graph, spec->reader.span);
+  return make(spec->name, std::move(reader), data, graph, spec->reader.span, needed);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_for(const std::vector<std::string>& needed, const DataSpec& data,
                                                          std::string_view source, const Graph& graph) {
-  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings)));
-  return make(spec->name, std::move(reader), data, graph, spec->reader.span, &needed);
+  return open(data, source, graph, nullptr, &needed);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
-                                                            const Graph& graph) {
+                                                            const Graph& graph,
+                                                            const std::vector<std::string>* needed) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, runtime::open_header(with_text_columns(*spec, data.bindings)));
-  return make(spec->name, std::move(reader), data, graph, spec->reader.span);
+  return make(spec->name, std::move(reader), data, graph, spec->reader.span, needed);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::unique_ptr<Reader> reader,
@@ -66,7 +66,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::string& input = graph.inputs[i].name;
     const DataBinding binding = binding_of(input, data, span);
-    const int field = made->reader_->find_field(binding.field);
+    const int field = bound_field(made->reader_->fields(), binding);
     const bool optional = needed != nullptr && std::ranges::find(*needed, input) == needed->end();
     if (optional) {
       // A label is unknown if the source has no such field or the field has another form.

@@ -27,8 +27,11 @@ Status TrainingRun::evaluate_now() {
     return {};
   }
   XRUN_ASSIGN(Evaluation evaluation, std::move(evaluated));
-  request_.events.on(EvalEvent{
-      .step = done_, .metrics = evaluation.metrics, .sources = std::move(evaluation.sources), .seconds = since(start)});
+  request_.events.on(EvalEvent{.step = done_,
+                               .metrics = evaluation.metrics,
+                               .sources = std::move(evaluation.sources),
+                               .seconds = since(start),
+                               .verified = std::move(evaluation.verified)});
   return follow(evaluation.metrics);
 }
 

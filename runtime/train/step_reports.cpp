@@ -8,6 +8,7 @@
 #include <string>
 
 #include "graph/layouts/partial_labels.h"
+#include "graph/layouts/verification_spec.h"
 #include "runtime/device/host.h"
 #include "runtime/train/evaluation/mean_of_rows.h"
 
@@ -26,7 +27,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
       mass_watch_(train_.active_classes, clock.steps()),
       stragglers_(profile_) {
   for (const MetricSpec& metric : train_.metrics) {
-    if (metric.neighbours == 0 && session.has_rows(metric.value)) {
+    if (!compares_samples(request.module.graph, metric) && session.has_rows(metric.value)) {
       report_.metrics.emplace_back(metric.name, 0);
       metric_values_.push_back(metric.value);
       metric_labels_.push_back(label_of(request.module.graph, request.module.data, metric.value));

@@ -203,6 +203,7 @@ inline std::vector<Case> conformance_cases() {
       {.op = "accuracy", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
       {.op = "accuracy", .inputs = {{6, 20}, {6}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
       {.op = "recall_at", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 100'000},
+      {"verification", {{20}}, {{"flip", true}, {"folds", int64_t{10}}}},
       {"topk", {{20}}, {{"k", int64_t{3}}}},
       {"state.update", {{20}, {20}}, {{"y", std::string("0.9 * x0 + 0.1 * (x1 - x2 * x2)")}}},
       {"state.update", {{3, 4, 5}}, {{"y", std::string("max(x0, x1)")}}},

@@ -565,6 +565,7 @@ const std::map<std::string_view, Formula>& table() {
            return i[1] < dim ? c.in[0].at(i) : i[1] == dim ? std::floor(label / 65536) : std::fmod(label, 65536);
          });
        }},
+      {"verification", [](const Call& c) { return each(c.out, [&](const Index& i) { return c.in[0].at(i); }); }},
       {"state.update",
        [](const Call& c) {
          return each(c.out, [&](const Index& i) {

@@ -37,13 +37,17 @@ struct Findings {
 // Decodes samples of a source. Faults of samples become findings; a fault of the source is an error. `trained`: the
 // classes of the source `train`; set by the call for `train`, and read by later calls.
 Result<Findings> look_into(const Module& module, const SourceSpec& source, runtime::ClassTables& trained) {
-  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
+  const auto measured = measured_sources(module);
+  const bool is_measured = std::ranges::find(measured, source.name) != measured.end();
+  const std::vector<std::string> needed = inputs_of_measures(module, source.name);
+  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph, nullptr,
+                                                   is_measured && source.name != kTrained ? &needed : nullptr));
+  XRUN_TRY(check_measures(*rows, module));
   if (source.name == kTrained) {
     trained = rows->classes();
     XRUN_TRY(use_classes(*rows, module, trained));
   }
-  const auto measured = measured_sources(module);
-  if (std::ranges::find(measured, source.name) != measured.end()) {
+  if (is_measured) {
     XRUN_TRY(rows->number_by(trained));
   }
   Findings found{.holds = rows->reader().describe(), .samples = rows->samples(), .warnings = rows->warnings()};

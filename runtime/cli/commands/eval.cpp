@@ -2,18 +2,22 @@
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/commands/roc_file.h"
 #include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/predict/classification.h"
+#include "runtime/cli/predict/pair_files.h"
 #include "runtime/cli/progress/json_progress.h"
 #include "runtime/cli/progress/progress.h"
+#include "runtime/cli/progress/verified_text.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/train/evaluation/inference.h"
 
@@ -41,7 +45,7 @@ struct Measurement {
 
 bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confusion.empty() || !args.wrong.empty(); }
 
-std::string text_of(const Measurement& measured, const EvalArgs& args) {
+std::string text_of(const Measurement& measured, const EvalArgs& args, bool unicode) {
   std::string out;
   for (const runtime::MeasuredSource& one : measured.evaluation.sources) {
     out += fmt::format("  {}   {}{}{}", one.name, counted(one.samples, "sample"), one.synthetic ? ", synthetic" : "",
@@ -50,6 +54,10 @@ std::string text_of(const Measurement& measured, const EvalArgs& args) {
       out += "; " + labels_text(label);
     }
     out += "\n";
+  }
+  for (const runtime::VerifiedPairs& one : measured.evaluation.verified) {
+    out += fmt::format("  {}\n", printable_line(verified_line(one, unicode)));
+    out += one.tar_at_far.empty() ? "" : fmt::format("  {:{}}   {}\n", "", one.key.size(), tar_line(one));
   }
   for (const SourceClasses& source : measured.classes) {
     const std::string of = source.source + (source.head.empty() ? "" : ", " + printable_line(source.head));
@@ -74,7 +82,7 @@ std::string text_of(const Measurement& measured, const EvalArgs& args) {
 
 std::string json_of(const Measurement& measured, const EvalArgs& args) {
   nlohmann::ordered_json json{{"v", 1}, {"step", measured.step}};
-  json.update(evaluation_json(measured.evaluation.metrics, measured.evaluation.sources));
+  json.update(evaluation_json(measured.evaluation.metrics, measured.evaluation.sources, measured.evaluation.verified));
   json["broken_samples"] = nlohmann::ordered_json::array();
   for (const auto& [source, rows] : measured.evaluation.broken) {
     for (const runtime::BrokenRow& row : rows) {
@@ -92,10 +100,25 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
   return json_line(json);
 }
 
+// Checks that `--roc` has curves to write, and that it may write them.
+Status check_roc(const Module& module, const std::vector<std::string>& names,
+                 const std::vector<runtime::Measure>& files, const EvalArgs& args) {
+  const auto measures = runtime::measures_of(module, names, files);
+  if (!args.roc.empty() &&
+      std::ranges::none_of(measures, [](const auto& one) { return one.verification.has_value(); })) {
+    return usage_error("XG0906", "`--roc` writes the curves of `verification`, which is not measured",
+                       "leave it out, or name a source or a file of pairs: --on lfw.bin");
+  }
+  return check_roc_path(args.roc);
+}
+
+// `files`: the measures of files that `--on` names.
 Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
-                            const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
+                            const std::vector<runtime::Measure>& files, const Result<runtime::CheckpointInfo>& info,
+                            runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
-  const std::vector<std::string> measured = measured_sources(module);
+  std::vector<std::string> measured = measured_sources(module);
+  std::ranges::transform(files, std::back_inserter(measured), &runtime::Measure::source);
   std::vector<std::string> names = args.on.empty() ? measured : args.on;
   for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
     names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
@@ -110,6 +133,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                                         : "declare another source in `data`");
   }
   XRUN_TRY(check_names(module, names, measured));
+  XRUN_TRY(check_roc(module, names, files, args));
   std::vector<Ranking> rankings;
   if (wants_classes(args)) {
     XRUN_TRY(check_class_files(args));
@@ -118,22 +142,26 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events, {.own = files}));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {
     pointers.push_back(source.get());
   }
   if (!wants_classes(args)) {
-    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events));
+    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr, {}, files));
+    XRUN_TRY(args.roc.empty() ? Status() : write_roc(args.roc, evaluation.verified));
     return Measurement{.evaluation = std::move(evaluation), .step = info->manifest.step};
   }
   Classification classification(*session, rankings, classes);
-  XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr,
-                                                 [&](runtime::RowSource& source, int64_t done, int64_t count) {
-                                                   return classification.add(source, done, count);
-                                                 }));
+  XRUN_ASSIGN(auto evaluation, runtime::evaluate(
+                                   *session, pointers, &events, nullptr,
+                                   [&](runtime::RowSource& source, int64_t done, int64_t count) {
+                                     return classification.add(source, done, count);
+                                   },
+                                   files));
   XRUN_TRY(write_class_files(args, classification.sources()));
+  XRUN_TRY(args.roc.empty() ? Status() : write_roc(args.roc, evaluation.verified));
   return Measurement{std::move(evaluation), info->manifest.step, classification.sources()};
 }
 
@@ -142,15 +170,16 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
 Outcome<int> run_eval(const GlobalOptions& options, const EvalArgs& args) {
   const Console console(options);
   const auto info = runtime::open_checkpoint(args.checkpoint);
-  XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, options, console));
+  XRUN_ASSIGN(PlannedModel planned, plan_for(info, args.file, options, console));
+  XRUN_ASSIGN(const auto files, add_pair_files(planned, args));
   const auto progress = make_progress(options.progress, console);
-  auto result = measure(planned, args, info, *progress);
+  auto result = measure(planned, args, files, info, *progress);
   progress->on(runtime::WorkEvent{});
   XRUN_ASSIGN(const Measurement measured, with_sources(std::move(result), planned.model.sources));
   for (const auto& [source, broken] : measured.evaluation.broken) {
     report_broken(broken, console);
   }
-  console.out(console.json() ? json_of(measured, args) : text_of(measured, args));
+  console.out(console.json() ? json_of(measured, args) : text_of(measured, args, console.unicode()));
   return 0;
 }
 

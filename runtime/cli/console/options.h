@@ -95,7 +95,11 @@ struct TrainArgs {
 struct EvalArgs {
   std::string file;  // empty: the model that the checkpoint holds
   std::string checkpoint;
-  std::vector<std::string> on;  // names of sources; empty: all sources that `train` names
+  std::vector<std::string> on;  // names of sources or files of pairs; empty: all sources that `train` names
+  std::string feature;          // for files of pairs: the output to compare; empty: the only one
+  int64_t folds = 10;
+  bool no_flip = false;
+  std::string roc;  // path of a .json or .svg file for the curves of `verification`
   bool per_class = false;
   std::string confusion;  // path of the file for counts of class pairs
   std::string wrong;      // directory for the list of misclassified samples

@@ -13,6 +13,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/overloaded.h"
 #include "graph/base/utf8.h"
+#include "runtime/cli/progress/verified_text.h"
 
 namespace xrun::cli {
 namespace {
@@ -183,6 +184,12 @@ void BarProgress::on(const runtime::Event& event) {
         }
       },
       [this](const runtime::StepEvent& e) { take_step(e.report); },
+      [this](const runtime::EvalEvent& e) {
+        line(line_of(e));
+        for (const runtime::VerifiedPairs& one : e.verified) {
+          line("  " + verified_line(one, port_.unicode));
+        }
+      },
       [this](const runtime::ProfileEvent& e) {
         erase();
         port_.write(printable(profile_text(e)));

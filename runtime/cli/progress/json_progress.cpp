@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "graph/base/overloaded.h"
+#include "runtime/cli/progress/verified_text.h"
 
 namespace xrun::cli {
 namespace {
@@ -98,7 +99,7 @@ Line line_of(const runtime::StepEvent& e) {
 
 Line line_of(const runtime::EvalEvent& e) {
   Json event{{"step", e.step}};
-  event.update(evaluation_json(e.metrics, e.sources));
+  event.update(evaluation_json(e.metrics, e.sources, e.verified));
   event["seconds"] = e.seconds;
   return {"eval", std::move(event)};
 }
@@ -174,8 +175,8 @@ Line line_of(const runtime::EndEvent& e) {
 
 }  // namespace
 
-Json evaluation_json(const std::vector<runtime::Measured>& metrics,
-                     const std::vector<runtime::MeasuredSource>& sources) {
+Json evaluation_json(const std::vector<runtime::Measured>& metrics, const std::vector<runtime::MeasuredSource>& sources,
+                     const std::vector<runtime::VerifiedPairs>& verified) {
   Json json{{"metrics", Json::object()},
             {"samples", Json::object()},
             {"broken", Json::object()},
@@ -192,6 +193,9 @@ Json evaluation_json(const std::vector<runtime::Measured>& metrics,
     for (const runtime::LabelCount& label : one.labels) {
       json["labelled"][one.name][label.input] = {{"labels", label.labels}, {"of", label.all}};
     }
+  }
+  for (const runtime::VerifiedPairs& one : verified) {
+    json["verification"][one.key] = verified_json(one);
   }
   return json;
 }

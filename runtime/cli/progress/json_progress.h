@@ -9,9 +9,11 @@
 namespace xrun::cli {
 
 // Returns {metrics, samples, broken, synthetic}: metrics by key, the numbers of evaluated and broken samples by source,
-// and the names of synthetic sources. If `ignore` leaves out labels, it also has `labelled`, by source and label.
+// and the names of synthetic sources. If `ignore` leaves out labels, it also has `labelled`, by source and label; after
+// a verification also `verification`, by key.
 nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
-                                       const std::vector<runtime::MeasuredSource>& sources);
+                                       const std::vector<runtime::MeasuredSource>& sources,
+                                       const std::vector<runtime::VerifiedPairs>& verified);
 
 class JsonProgress final : public runtime::EventSink {
  public:

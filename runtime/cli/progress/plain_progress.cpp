@@ -8,6 +8,7 @@
 
 #include "graph/base/overloaded.h"
 #include "graph/base/utf8.h"
+#include "runtime/cli/progress/verified_text.h"
 
 namespace xrun::cli {
 namespace {
@@ -38,6 +39,9 @@ std::string line_of(const runtime::EvalEvent& e) {
   std::string line = fmt::format("eval step={}", e.step);
   for (const runtime::Measured& one : e.metrics) {
     line += fmt::format(" {}={:.4f}", one.key, one.value);
+  }
+  for (const runtime::VerifiedPairs& one : e.verified) {
+    line += verified_fields(one);
   }
   std::vector<std::string> synthetic;
   for (const runtime::MeasuredSource& one : e.sources) {

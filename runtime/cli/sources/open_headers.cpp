@@ -45,7 +45,8 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
   DataHeaders headers;
   runtime::ClassTables classes;
   for (const std::string& name : names) {
-    auto rows = runtime::SampleRows::open_header(module.data, name, module.graph);
+    const std::vector<std::string> needed = inputs_of_measures(module, name);
+    auto rows = runtime::SampleRows::open_header(module.data, name, module.graph, name == "train" ? nullptr : &needed);
     if (!rows.ok()) {
       if (!is_missing(rows.error())) {
         return rows.error();
@@ -53,6 +54,7 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
       headers.warnings.add(warn_of_missing(rows.error(), name));
       continue;
     }
+    XRUN_TRY(check_measures(**rows, module));
     headers.memory.add(**rows, module.data);
     const Diagnostics found = as_warnings((*rows)->warnings());
     for (const Diagnostic& warning : found.all()) {

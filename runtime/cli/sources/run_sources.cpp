@@ -7,6 +7,8 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "graph/layouts/class_rows.h"
+#include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
 #include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
@@ -20,12 +22,31 @@ std::vector<std::string> measured_sources(const Module& module) {
     names.push_back(source.name);
   }
   std::vector<std::string> measured;
-  for (const runtime::Measure& measure : runtime::measures_of(module.train, names)) {
+  for (const runtime::Measure& measure : runtime::measures_of(module, names)) {
     if (std::find(measured.begin(), measured.end(), measure.source) == measured.end()) {
       measured.push_back(measure.source);
     }
   }
   return measured;
+}
+
+std::vector<std::string> inputs_of_measures(const Module& module, const std::string& source,
+                                            const std::vector<runtime::Measure>& own) {
+  std::vector<ValueId> values;
+  for (const runtime::Measure& measure : runtime::measures_of(module, {source}, own)) {
+    values.push_back(measure.value);
+  }
+  return inputs_of(module.graph, values);
+}
+
+Status check_measures(const runtime::SampleRows& rows, const Module& module, const std::vector<runtime::Measure>& own) {
+  for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, own)) {
+    if (measure.verification) {
+      const bool has_same = rows.reader().find_field(kPairField) >= 0;
+      XRUN_TRY(runtime::check_pairs(rows.name(), rows.samples(), has_same, *measure.verification));
+    }
+  }
+  return {};
 }
 
 Diagnostics as_warnings(const std::vector<Error>& warnings) {
@@ -101,7 +122,9 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
     events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = name});
-    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
+    const std::vector<std::string> needed = inputs_of_measures(module, name, options.own);
+    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop, &needed));
+    XRUN_TRY(check_measures(*rows, module, options.own));
     XRUN_TRY(rows->number_by(trained));
     warn_of(*rows, events);
     if (options.memory != nullptr) {

@@ -12,6 +12,7 @@
 #include "runtime/cli/model/planned.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/train/evaluation/inference.h"
 #include "runtime/train/events/events.h"
 
 namespace xrun::cli {
@@ -54,6 +55,7 @@ struct RowOptions {
   DataMemory* memory = nullptr;  // receives the memory of the sources; null: it is not counted
   Facts* facts = nullptr;        // receives the facts of the sources; null: they are not collected
   runtime::RowTasks::Patience patience;
+  std::vector<runtime::Measure> own;  // measures of sources that the module does not measure
 };
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
@@ -67,5 +69,14 @@ void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console&
 // The sources that evaluation reads. Their order is that in which metrics first read them: metrics of `eval`, or of
 // `metrics` if there is no `eval`.
 std::vector<std::string> measured_sources(const Module& module);
+
+// The inputs from which the metrics of a source are computed; `own` is that of measures_of. The source may lack all
+// others, such as labels of other metrics.
+std::vector<std::string> inputs_of_measures(const Module& module, const std::string& source,
+                                            const std::vector<runtime::Measure>& own = {});
+
+// Checks that an opened source has what its metrics compare. Errors: those of runtime::check_pairs.
+Status check_measures(const runtime::SampleRows& rows, const Module& module,
+                      const std::vector<runtime::Measure>& own = {});
 
 }  // namespace xrun::cli

@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <fmt/format.h>
+#include <iterator>
 
 #include "graph/base/check.h"
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
+#include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
+#include "runtime/train/evaluation/mirror.h"
 #include "runtime/train/evaluation/source_measures.h"
 #include "runtime/train/session/broken_samples.h"
 
@@ -101,20 +107,43 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
   return {};
 }
 
-std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources) {
-  const std::vector<MetricSpec>& metrics = train.measured();
+std::vector<Measure> measures_of(const Module& module, const std::vector<std::string>& sources,
+                                 const std::vector<Measure>& own) {
+  const std::vector<MetricSpec>& metrics = module.train.measured();
   std::vector<Measure> measures;
+  std::ranges::copy_if(own, std::back_inserter(measures),
+                       [&](const Measure& one) { return std::ranges::find(sources, one.source) != sources.end(); });
   for (const MetricSpec& metric : metrics) {
     for (const std::string& source : sources) {
-      if (!metric.reads(source)) {
+      if (!metric.reads(source) || std::ranges::find(own, source, &Measure::source) != own.end()) {
         continue;
       }
       const bool has_own_name = !metric.source.empty();
       const std::string key = has_own_name ? metric.name : metrics.size() == 1 ? source : source + "." + metric.name;
-      measures.push_back({key, source, metric.value, metric.neighbours});
+      measures.push_back({key, source, metric.value, metric.neighbours, verification_of(module.graph, metric.value)});
     }
   }
   return measures;
+}
+
+Status check_pairs(std::string_view source, int64_t samples, bool has_same, const VerificationSpec& spec) {
+  if (!has_same) {
+    return content_error("XG0420",
+                         {"the samples of source `{}` are not pairs: it has no field `{}`", source, kPairField},
+                         "measure a source of pairs: source lfw = pairs(\"lfw.bin\")");
+  }
+  if (samples % 2 != 0) {
+    return content_error("XG0420", {"source `{}` has {} samples, so the last one has no partner", source, samples},
+                         "write the file again, with two pictures for each pair");
+  }
+  if (samples / 2 < spec.folds) {
+    return content_error(
+        "XG0214",
+        {"`verification` divides the pairs of source `{}` into {} folds, but it has {}", source, spec.folds,
+         counted(samples / 2, "pair")},
+        samples < 4 ? "measure a source of at least 2 pairs" : fmt::format("write folds={} or less", samples / 2));
+  }
+  return {};
 }
 
 namespace {
@@ -122,13 +151,23 @@ namespace {
 // Evaluates one source: adds its means, its counts and its broken samples to the evaluation.
 Status evaluate_source(Session& session, RowSource& source, const std::vector<Measure>& measures, EventSink* events,
                        const std::atomic<bool>* stop, const RowsSeen& seen, Evaluation& evaluation) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
   const int64_t samples = source.samples();
+  const size_t verified_before = evaluation.verified.size();
   SourceMeasures measured(session, source, measures);
+  XRUN_TRY(measured.check());
   std::vector<BrokenRow> broken;
   const auto add_rows = [&](int64_t done, int64_t count) -> Status {
     XRUN_TRY(measured.add(count));
     if (seen) {
       XRUN_TRY(seen(source, done, count));
+    }
+    if (measured.mirrors()) {
+      const std::span<const BatchView> ring = session.ring();
+      mirror_pictures(session.module().graph, position_of(ring, done / session.program().batch), count);
+      XRUN_TRY(session.step(0, 0, static_cast<int>(done / session.program().batch % std::ssize(ring))));
+      XRUN_TRY(measured.add_mirrored(count));
     }
     XRUN_TRY(add_broken(source, done, &broken));
     tell(events, Work::kEvaluate, source, done + count, samples);
@@ -146,6 +185,9 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   MeasuredSource counts{
       std::string(source.name()), sound, std::ssize(broken), is_synthetic(session.module(), source), {}};
   XRUN_TRY(measured.finish(stop, counts, evaluation));
+  for (VerifiedPairs& one : std::span(evaluation.verified).subspan(verified_before)) {
+    one.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  }
   evaluation.sources.push_back(std::move(counts));
   evaluation.broken.emplace_back(source.name(), std::move(broken));
   return {};
@@ -154,12 +196,12 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
 }  // namespace
 
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events,
-                            const std::atomic<bool>* stop, const RowsSeen& seen) {
+                            const std::atomic<bool>* stop, const RowsSeen& seen, const std::vector<Measure>& own) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
   }
-  const std::vector<Measure> measures = measures_of(session.module().train, names);
+  const std::vector<Measure> measures = measures_of(session.module(), names, own);
   for (const Measure& measure : measures) {
     session.share(std::span(&measure.value, 1));
   }

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "graph/layouts/verification_spec.h"
 #include "graph/module.h"
 #include "runtime/train/events/events.h"
 #include "runtime/train/session/batch_source.h"
@@ -17,6 +19,7 @@ namespace xrun::runtime {
 struct Evaluation {
   std::vector<Measured> metrics;
   std::vector<MeasuredSource> sources;
+  std::vector<VerifiedPairs> verified;  // details of the metrics that are `verification`
   // The name and the broken rows of each source, in the order of the sources. BrokenRow::row is the number of the
   // sample in the source.
   std::vector<std::pair<std::string, std::vector<BrokenRow>>> broken;
@@ -30,8 +33,16 @@ struct Measure {
   std::string source;
   ValueId value;
   int64_t neighbours = 0;  // value of MetricSpec::neighbours
+  // Set if the measure compares pairs; `value` is then their features [N, D].
+  std::optional<VerificationSpec> verification;
 };
-std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
+// `own`: measures of sources that the module does not measure; only they apply to their sources.
+std::vector<Measure> measures_of(const Module& module, const std::vector<std::string>& sources,
+                                 const std::vector<Measure>& own = {});
+
+// Checks that a source has what `verification` needs. `has_same`: whether it has the field kPairField. Errors: XG0420
+// the source has no pairs, or an odd number of samples; XG0214 it has fewer pairs than folds.
+Status check_pairs(std::string_view source, int64_t samples, bool has_same, const VerificationSpec& spec);
 
 // Runs samples [first, first + rows) batch by batch, and calls body(done, count) after each batch: the first `count`
 // rows of the session's results then belong to samples first + done, first + done + 1, ... While the session computes
@@ -47,10 +58,12 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 // Runs all rows of the sources and returns the results of their measures. Broken samples, and the zero rows that fill
 // the last step, are not counted. `stop` is checked before each batch. `seen` is called after each batch, while the
 // session holds the results of samples [done, done + count) of the source; `broken_rows` of the source then lists the
-// broken samples of the batch. Errors: kInterrupted when `stop` is set; XG0408 if no sample of a source can be read.
+// broken samples of the batch. `own`: as in measures_of. Errors: kInterrupted when `stop` is set; XG0408 if no sample
+// of a source can be read.
 using RowsSeen = std::function<Status(RowSource& source, int64_t done, int64_t count)>;
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
-                            const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {});
+                            const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {},
+                            const std::vector<Measure>& own = {});
 
 // Runs samples [first, first + rows) and calls body(done, count) like run_rows. This function and the next two add
 // broken samples to `broken`, and the results in their rows are meaningless; if `broken` is null, a broken sample is an

@@ -1,10 +1,15 @@
+// Tests: tests/runtime/train/evaluation/verified_sources_test.cpp, tests/runtime/train/evaluation/recall_test.cpp
 #include "runtime/train/evaluation/source_measures.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
+#include "graph/base/check.h"
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/layouts/partial_labels.h"
+#include "graph/settings/pair_fields.h"
 
 namespace xrun::runtime {
 namespace {
@@ -15,18 +20,40 @@ int threads_of(Session& session) {
   return session.communicator() != nullptr ? threads[0] : std::accumulate(threads.begin(), threads.end(), 0);
 }
 
+bool is_broken(const Error& error) { return error.code == "XG0412"; }
+
 }  // namespace
 
-SourceMeasures::SourceMeasures(Session& session, const RowSource& source, const std::vector<Measure>& all)
+SourceMeasures::SourceMeasures(Session& session, RowSource& source, const std::vector<Measure>& all)
     : session_(session), source_(source) {
   const Module& module = session.module();
   for (const Measure& measure : all) {
     if (measure.source == source.name()) {
-      const int64_t dim = module.graph.value(measure.value).type.row_elements() - 2;
-      all_.push_back(
-          {measure, label_of(module.graph, module.data, measure.value), {}, Recall(dim, measure.neighbours)});
+      const int64_t width = module.graph.value(measure.value).type.row_elements();
+      all_.push_back({.measure = measure,
+                      .label = label_of(module.graph, module.data, measure.value),
+                      .mean = {},
+                      .recall = Recall(width - 2, measure.neighbours),
+                      .distances = PairDistances(width),
+                      .features = {}});
     }
   }
+}
+
+Status SourceMeasures::check() const {
+  const auto check_one = [&](const VerificationSpec& spec) -> Status {
+    const auto same = source_.label(std::string(kPairField), 0);
+    if (!same.ok() && !is_broken(same.error())) {
+      return same.error();
+    }
+    return check_pairs(source_.name(), source_.samples(), !same.ok() || same->has_value(), spec);
+  };
+  for (const One& one : all_) {
+    if (one.measure.verification) {
+      XRUN_TRY(session_.agree(check_one(*one.measure.verification)));
+    }
+  }
+  return {};
 }
 
 // Returns the number of labels of each row: 0 for broken rows, else 1 if `label` is not a partial label.
@@ -42,14 +69,33 @@ std::vector<int32_t> SourceMeasures::labels_of(const std::string& label, int64_t
   return counted;
 }
 
+Status SourceMeasures::read(ValueId value, std::vector<float>& to) const {
+  const TensorType& type = session_.module().graph.value(value).type;
+  to.resize(static_cast<size_t>(session_.program().batch * type.row_elements()));
+  if (type.dtype == DType::kF32) {
+    return session_.read_rows(value, std::as_writable_bytes(std::span(to)));
+  }
+  XRUN_CHECK(type.dtype == DType::kBF16, "results are f32 or bf16");
+  std::vector<uint16_t> narrow(to.size());
+  XRUN_TRY(session_.read_rows(value, std::as_writable_bytes(std::span(narrow))));
+  std::ranges::transform(narrow, to.begin(),
+                         [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+  return {};
+}
+
 Status SourceMeasures::add(int64_t count) {
   for (One& one : all_) {
+    if (one.measure.verification) {
+      XRUN_TRY(read(one.measure.value, one.features));
+      if (!one.measure.verification->flip) {
+        add_pairs(one, nullptr, count);
+      }
+      continue;
+    }
     const std::vector<int32_t> labels = labels_of(one.label, count);
-    const bool is_recall = one.measure.neighbours > 0;
-    const int64_t width = is_recall ? session_.module().graph.value(one.measure.value).type.row_elements() : 1;
-    rows_.resize(static_cast<size_t>(session_.program().batch * width));
-    XRUN_TRY(session_.read_rows(one.measure.value, std::as_writable_bytes(std::span(rows_))));
-    if (!is_recall) {
+    const int64_t width = session_.module().graph.value(one.measure.value).type.row_elements();
+    XRUN_TRY(read(one.measure.value, rows_));
+    if (one.measure.neighbours == 0) {
       one.mean.add(std::span(rows_).first(labels.size()), labels);
       continue;
     }
@@ -61,6 +107,62 @@ Status SourceMeasures::add(int64_t count) {
     one.mean.add(std::vector<float>(labels.size()), labels);  // weights each row by its number of labels
   }
   return {};
+}
+
+bool SourceMeasures::mirrors() const {
+  return std::ranges::any_of(all_,
+                             [](const One& one) { return one.measure.verification && one.measure.verification->flip; });
+}
+
+Status SourceMeasures::add_mirrored(int64_t count) {
+  for (One& one : all_) {
+    if (one.measure.verification && one.measure.verification->flip) {
+      XRUN_TRY(read(one.measure.value, rows_));
+      add_pairs(one, &rows_, count);
+    }
+  }
+  return {};
+}
+
+void SourceMeasures::add_pairs(One& one, const std::vector<float>* mirrored, int64_t count) const {
+  const int64_t width = session_.module().graph.value(one.measure.value).type.row_elements();
+  const std::vector<int32_t> sound = labels_of({}, count);
+  for (int64_t row = 0; row < count; ++row) {
+    if (sound[static_cast<size_t>(row)] == 0) {
+      one.distances.add_broken();
+    } else {
+      one.distances.add(one.features.data() + row * width,
+                        mirrored == nullptr ? nullptr : mirrored->data() + row * width);
+    }
+  }
+}
+
+// Scores the pairs whose samples and `same` can be read.
+Result<VerifiedPairs> SourceMeasures::verify(const One& one) const {
+  const std::vector<double>& squared = one.distances.squared();
+  std::vector<ComparedPair> pairs;
+  for (size_t pair = 0; pair < squared.size(); ++pair) {
+    if (squared[pair] == PairDistances::kLeftOut) {
+      continue;
+    }
+    const auto same = source_.label(std::string(kPairField), static_cast<int64_t>(2 * pair));
+    if (!same.ok() && is_broken(same.error())) {
+      continue;
+    }
+    XRUN_TRY(same);
+    pairs.push_back({squared[pair], same->value_or(0) != 0});
+  }
+  const int64_t folds = one.measure.verification->folds;
+  if (std::ssize(pairs) < folds) {
+    return content_error("XG0408",
+                         {"only {} of source `{}` can be read, too few for {} folds",
+                          counted_of(std::ssize(pairs), std::ssize(squared), "pair"), source_.name(), folds},
+                         "fix the file, or write a smaller `folds`");
+  }
+  VerifiedPairs scored = score_pairs(pairs, folds);
+  scored.key = one.measure.key;
+  scored.left_out = std::ssize(squared) - std::ssize(pairs);
+  return scored;
 }
 
 Status SourceMeasures::count_labels(const One& one, MeasuredSource& counts) const {
@@ -86,6 +188,12 @@ Status SourceMeasures::finish(StopFlag stop, MeasuredSource& counts, Evaluation&
       const Result<double> recall = one.recall.measure(threads_of(session_), stop);
       XRUN_TRY(session_.agree(recall.ok() ? Status() : Status(recall.error())));
       value = recall.value();
+    } else if (one.measure.verification) {
+      Result<VerifiedPairs> verified = verify(one);
+      XRUN_TRY(session_.agree(verified.ok() ? Status() : Status(verified.error())));
+      value = verified->accuracy;
+      verified->synthetic = counts.synthetic;
+      evaluation.verified.push_back(std::move(verified).value());
     }
     evaluation.metrics.push_back({one.measure.key, value, counts.synthetic});
   }

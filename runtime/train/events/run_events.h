@@ -7,6 +7,7 @@
 
 #include "graph/base/units.h"
 #include "runtime/executor/step_times.h"
+#include "runtime/train/events/verified_pairs.h"
 
 namespace xrun::runtime {
 
@@ -74,6 +75,7 @@ struct EvalEvent {
   std::vector<Measured> metrics;
   std::vector<MeasuredSource> sources;
   Seconds seconds = 0;
+  std::vector<VerifiedPairs> verified;  // details of the metrics that are `verification`
 };
 
 // Reports that steps use a new graph of nearest classes from the next step on.

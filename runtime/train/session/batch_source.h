@@ -101,7 +101,8 @@ class RowSource {
   // The name of a sample, such as "pictures/a/2.png"; empty if samples have no names.
   virtual std::string sample_name(int64_t) const { return {}; }
   // The class of a sample according to the source, for an input of the graph; nullopt if the source has no classes for
-  // the input. Errors: those of reading.
+  // the input. For the name of a bool field, such as kPairField: its value, 0 or 1. Errors: those of reading; XG0412
+  // the value of a bool field is broken.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
   // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... in the background. REQUIRES: no

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "tests/runtime/data/data_files.h"
+#include "tests/runtime/data/pair_sets.h"
 #include "tests/support/command.h"
 #include "tests/support/heavy_model.h"
 #include "tests/support/tiny_model.h"
@@ -163,6 +164,31 @@ TEST_F(MpiCommand, RanksHaveTheMetricsAndStatesOfOneProcess) {
     }
     fs::remove_all(fs::path(directory.path()) / "one");
     fs::remove_all(fs::path(directory.path()) / "two");
+  }
+}
+
+TEST_F(MpiCommand, RanksVerifyPairsAsOneProcessDoes) {
+  if (!runtime::testing::reads_pairs()) {
+    GTEST_SKIP() << "this version has no reader of verification sets";
+  }
+  runtime::testing::write_faces(directory);
+  directory.write("face.xgraph",
+                  runtime::testing::face_model(runtime::testing::kPairSource, runtime::testing::kPairMetrics));
+  for (const std::string split : {"schedule.replicas=2", "schedule.stages=2"}) {
+    SCOPED_TRACE(split);
+    const auto words = [&](const std::string& to) {
+      return Words{"train", "face.xgraph", "--devices", "2",  "--deterministic", "--progress", "json",
+                   "-C",    to + split,    "--set",     split};
+    };
+    const auto whole = one(words("one"));
+    const auto result = ranks(2, words("two"));
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    ASSERT_EQ(result.exit, 0) << result.err;
+    for (const auto& [kind, key] :
+         {std::pair("end", "weights"), std::pair("eval", "metrics"), std::pair("eval", "verification")}) {
+      EXPECT_FALSE(values(whole.out, kind, key).empty()) << kind;
+      EXPECT_EQ(values(result.out, kind, key), values(whole.out, kind, key)) << kind << "." << key;
+    }
   }
 }
 

@@ -216,10 +216,10 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_THAT(wide.out, HasSubstr("  cluster.node.gpus            how many GPUs it has\n"));
 }
 
-// Only some readers, `verification` and GPUs are unavailable.
+// Only some readers and GPUs are unavailable.
 TEST(ExplainCommand, OnlyTheListedFeaturesAreUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
-            "verification\npairs\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
+            "pairs\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
             "cluster.node.link\n");
 }
 

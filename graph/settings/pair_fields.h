@@ -1,0 +1,18 @@
+// Sources of pairs, which `verification` measures: samples 2i and 2i + 1 form pair i.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/settings/reader_def.h"
+
+namespace xrun {
+
+// The field that says whether the pair of a sample shows one class: bool, without dimensions.
+inline constexpr std::string_view kPairField = "same";
+
+// Returns the position of the field that a binding reads, -1 if the source has no such field. Readers have different
+// names for an encoded picture, so a binding that begins with `decode` also reads the picture of a source of pairs.
+int bound_field(const std::vector<Field>& fields, const DataBinding& binding);
+
+}  // namespace xrun

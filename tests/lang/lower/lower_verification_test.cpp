@@ -1,0 +1,126 @@
+// The metric `verification`: its source, its feature, its folds, and the bindings that a source of pairs shares.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/layouts/verification_spec.h"
+#include "ops/catalog.h"
+#include "tests/lang/checked.h"
+
+namespace xrun::lang {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A network of pictures whose evaluation has these metrics.
+Checked with_metrics(const std::string& metrics, const std::string& train = "recordio(\"train.rec\")",
+                     const std::string& field = "jpeg") {
+  return Checked(R"(
+model face {
+  input image: f32[N, 3, 8, 8]
+
+  maps    = image -> conv(4, 3)
+  feature = maps -> flatten -> linear(16) -> bn
+  output feature
+
+  head id = cosine_classifier(feature, 100)
+}
+
+data faces {
+  source train = )" + train +
+                     R"(
+  source lfw   = pairs("lfw.bin")
+
+  image = )" + field +
+                     R"( -> decode(8) -> random_flip -> normalize(mean=127.5, std=127.5)
+}
+
+train t {
+  batch     = 64
+  epochs    = 1
+  loss      = arcface(id, label)
+  optimizer = sgd
+  lr        = 0.1
+
+  eval {
+    )" + metrics +
+                     R"(
+  }
+  checkpoint {
+    best = highest(lfw)
+  }
+  stop_when = lfw >= 99%
+}
+)",
+                 {.ops = &ops::registry()});
+}
+
+TEST(LowerVerification, ASourceOfPairsIsVerifiedByAFeature) {
+  const Checked made = with_metrics("lfw = verification(lfw, feature, flip=false, folds=5)");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
+  const Module& module = made.module();
+  ASSERT_EQ(module.train.eval.size(), 1U);
+  EXPECT_EQ(module.train.eval[0].name, "lfw");
+  EXPECT_EQ(module.train.eval[0].source, "lfw");
+  const auto spec = verification_of(module.graph, module.train.eval[0].value);
+  ASSERT_TRUE(spec.has_value());
+  EXPECT_FALSE(spec->flip);
+  EXPECT_EQ(spec->folds, 5);
+  EXPECT_TRUE(compares_samples(module.graph, module.train.eval[0]));
+}
+
+TEST(LowerVerification, MirrorsPicturesInTenFoldsByDefault) {
+  const Checked made = with_metrics("lfw = verification(source=lfw, feature=feature)");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
+  const auto spec = verification_of(made.module().graph, made.module().train.eval[0].value);
+  EXPECT_TRUE(spec->flip);
+  EXPECT_EQ(spec->folds, 10);
+}
+
+TEST(LowerVerification, TwoNumbersOfFoldsAreTwoMetrics) {
+  const Checked made = with_metrics("lfw = verification(lfw, feature)\n    few = verification(lfw, feature, folds=2)");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  const Module& module = made.module();
+  ASSERT_EQ(module.train.eval.size(), 2U);
+  EXPECT_EQ(verification_of(module.graph, module.train.eval[0].value)->folds, 10);
+  EXPECT_EQ(verification_of(module.graph, module.train.eval[1].value)->folds, 2);
+}
+
+TEST(LowerVerification, ASourceWithoutPairsIsRejected) {
+  const Checked made = with_metrics("lfw = verification(train, feature)");
+  EXPECT_THAT(made.codes(), ElementsAre("XG0420")) << made.rendered();
+  EXPECT_THAT(made.rendered(), HasSubstr("source `train` does not say which pairs show one class: it has no `same`"));
+  EXPECT_THAT(made.rendered(), HasSubstr("source lfw = pairs(\"lfw.bin\")"));
+}
+
+TEST(LowerVerification, AnUnknownOrMissingSourceIsRejected) {
+  EXPECT_THAT(with_metrics("lfw = verification(lwf, feature)").codes(), ElementsAre("XG0201"));
+  EXPECT_THAT(with_metrics("lfw = verification(none, feature)").codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(with_metrics("lfw = verification(feature=feature)").codes(), ElementsAre("XG0204"));
+}
+
+TEST(LowerVerification, AFeatureOfAnotherRankIsRejected) {
+  const Checked made = with_metrics("lfw = verification(lfw, maps)");
+  EXPECT_THAT(made.rendered(), HasSubstr("`feature` of `verification` is [N, D], but gets f32[N, 4, 8, 8]"));
+  EXPECT_FALSE(made.file.has_value());
+}
+
+TEST(LowerVerification, FewerThanTwoFoldsAreRejected) {
+  for (const char* const folds : {"1", "0", "-3", "1001"}) {
+    const Checked made = with_metrics(std::string("lfw = verification(lfw, feature, folds=") + folds + ")");
+    EXPECT_THAT(made.rendered(), HasSubstr("`verification` has folds = ")) << folds;
+    EXPECT_FALSE(made.file.has_value()) << folds;
+  }
+}
+
+TEST(LowerVerification, ABindingThatDecodesReadsThePicturesOfPairs) {
+  const Checked made = with_metrics("lfw = verification(lfw, feature)", "folder(\"faces\")", "file");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
+}
+
+}  // namespace
+}  // namespace xrun::lang
