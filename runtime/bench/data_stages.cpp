@@ -35,6 +35,8 @@ struct Slot {
       view.inputs.push_back(memory[i].data());
     }
   }
+  Slot(const Slot&) = delete;  // the view would keep the addresses of the original
+  Slot(Slot&&) = default;
 };
 
 // Divides the time of a thread among the parts of its work.
@@ -123,8 +125,11 @@ class OneCore {
 // Takes steps from a loader, as a run whose devices need no time.
 class Steps {
  public:
-  Steps(BatchSource& loader, const Graph& graph, int64_t batch)
-      : loader_(loader), slots_{{graph, batch}, {graph, batch}} {}
+  Steps(BatchSource& loader, const Graph& graph, int64_t batch) : loader_(loader) {
+    for (int i = 0; i < 2; ++i) {
+      slots_.emplace_back(graph, batch);
+    }
+  }
 
   Status start() {
     const std::vector<BatchView> ring{slots_[0].view, slots_[1].view};

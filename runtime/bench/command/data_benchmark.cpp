@@ -89,10 +89,10 @@ class DataBenchmark final : public Benchmark {
     return report;
   }
 
+  // The rate of a part that takes almost no time would be noise.
   static std::string rate_text(Seconds time) {
-    return fmt::format("{} us, {} samples/s a core",
-                       time < 1e-5 ? fmt::format("{:.2f}", time * 1e6) : fmt::format("{:.1f}", time * 1e6),
-                       format_count(std::llround(1 / std::max(time, 1e-9))));
+    const std::string text = fmt::format("{:.{}f} us", time * 1e6, time < 1e-5 ? 2 : 1);
+    return time < 1e-6 ? text : fmt::format("{}, {} samples/s a core", text, format_count(std::llround(1 / time)));
   }
 
   DataBenchArgs args_;

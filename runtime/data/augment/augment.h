@@ -59,8 +59,8 @@ struct AugmentScratch {
   std::vector<uint32_t> draws;
   std::vector<int32_t> labels;  // labels of one sample, for counting them if the batch does not contain the input
 
-  // If set, is called at the end of each part of the work on a sample with the name of the part: "read", "decode", the
-  // name of a stage, or "store". Used by measurements.
+  // If set, is called at the end of each part of the work on a sample with the name of the part: "read", "decode",
+  // "resize", the name of a stage, or "store". Used by measurements.
   std::function<void(std::string_view part)> on_part;
   void end_part(std::string_view part) const {
     if (on_part) {

@@ -49,6 +49,7 @@ Status decode_part(AugmentScratch& scratch, const PictureBox& box, int height, i
   } else {
     // A large decoded picture is never converted to f32 as a whole, which would take four times its bytes.
     scratch.resizer.resize(scratch.decoded.data(), decoded.size.width, decoded.box, method, scratch.picture);
+    scratch.end_part("resize");
   }
   return {};
 }
@@ -82,6 +83,7 @@ Status take_part(AugmentScratch& scratch, const PictureBox& box, int64_t to_heig
     scratch.other.reshape(scratch.picture.channels(), height, width);
     scratch.resizer.resize(scratch.picture, method, scratch.other);
     std::swap(scratch.picture, scratch.other);
+    scratch.end_part("resize");
   }
   return {};
 }

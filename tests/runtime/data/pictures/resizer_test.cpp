@@ -132,20 +132,23 @@ TEST(Resizer, FiltersFollowTheirDefinitionOnAnyBox) {
 }
 
 TEST(Resizer, BytesAndFloatsGiveTheSameBits) {
-  for (const ResizeFilter filter : {ResizeFilter::kBilinear, ResizeFilter::kBicubic}) {
-    for (const int channels : {1, 3}) {
-      const std::vector<uint8_t> bytes = random_bytes(static_cast<size_t>(37 * 29 * channels), 5);
-      Picture from;
-      from.reshape(channels, 37, 29);
-      load_interleaved(bytes.data(), from);
-      for (const auto& [height, width] : {std::pair(10, 13), {37, 29}, {50, 64}, {1, 100}}) {
-        Picture floats;
-        floats.reshape(channels, height, width);
-        Resizer().resize(from, {.filter = filter}, floats);
-        const Picture to = resized(bytes, 29, channels, all_of(37, 29), {.filter = filter}, height, width);
-        for (int c = 0; c < channels; ++c) {
-          for (int y = 0; y < height; ++y) {
-            ASSERT_TRUE(std::equal(to.row(c, y), to.row(c, y) + width, floats.row(c, y))) << height << " x " << width;
+  for (const auto& [height, width] : {std::pair{90, 131}, {7, 300}, {300, 7}, {1, 1}, {33, 64}}) {
+    for (const auto& [to_height, to_width] : {std::pair(32, 32), {10, 13}, {50, 64}, {1, 100}}) {
+      for (const ResizeFilter filter : {ResizeFilter::kBilinear, ResizeFilter::kBicubic}) {
+        for (const int channels : {1, 3}) {
+          const std::vector<uint8_t> bytes = random_bytes(static_cast<size_t>(height * width * channels), 5);
+          Picture from, floats;
+          from.reshape(channels, height, width);
+          load_interleaved(bytes.data(), from);
+          floats.reshape(channels, to_height, to_width);
+          Resizer().resize(from, {.filter = filter}, floats);
+          const Picture to =
+              resized(bytes, width, channels, all_of(height, width), {.filter = filter}, to_height, to_width);
+          for (int c = 0; c < channels; ++c) {
+            for (int y = 0; y < to_height; ++y) {
+              ASSERT_TRUE(std::equal(to.row(c, y), to.row(c, y) + to_width, floats.row(c, y)))
+                  << height << " x " << width << " to " << to_height << " x " << to_width;
+            }
           }
         }
       }
