@@ -61,8 +61,8 @@ TEST_F(BenchData, EveryPartOfTheWorkHasItsShareOfTheTime) {
     EXPECT_EQ(part.at("seconds").size(), 3U);
     EXPECT_GT(part.at("median_s"), 0) << part;
   }
-  EXPECT_THAT(names,
-              ElementsAre("read", "decode", "resize", "random_resized_crop", "random_flip", "normalize", "store", "as_index"));
+  EXPECT_THAT(names, ElementsAre("read", "decode", "resize", "random_resized_crop", "random_flip", "normalize", "store",
+                                 "as_index"));
   for (size_t round = 0; round < 3; ++round) {
     double sum = 0;
     for (const auto& part : json.at("parts")) {
