@@ -57,7 +57,7 @@ Result<TensorType> resized(const AugmentDef& def, const Field& input, const Attr
   XRUN_TRY(check_picture(def, input));
   const AttrValue* filter = args.find("filter");
   if (filter != nullptr && *filter != AttrValue("bilinear") && *filter != AttrValue("bicubic")) {
-    return out_of_range("filter", {"\"{}\"", to_text(*filter)}, "\"bilinear\" or \"bicubic\"");
+    return out_of_range("filter", to_text(*filter), "\"bilinear\" or \"bicubic\"");
   }
   if (args.has("size") == args.has("shorter")) {
     return content_error("XG0413", args.has("size") ? "`resize` has both `size` and `shorter`" : "`resize` has no size",

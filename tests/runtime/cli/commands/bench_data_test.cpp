@@ -22,7 +22,7 @@ class BenchData : public runtime::testing::Files {
             runtime::testing::jpeg_file({.height = 60, .width = 80}, static_cast<uint64_t>(i)));
     }
     return write("m.xgraph", R"(xgraph 1
-option side = 8
+option side: int = 8
 model m {
   input x: f32[N, 3, 8, 8]
   logits = x -> flatten -> linear(2)
