@@ -49,7 +49,7 @@ struct AugmentScratch {
   // kFile: `source` is an encoded picture that the next stage decodes, as the step `decode` says.
   enum Form { kSource, kFile, kPicture, kRow, kNumber } form = kSource;
   const AugmentStep* decode = nullptr;
-  PictureHeader header;  // of that picture, once a stage has read it
+  PictureHeader header;  // header of that picture, once a stage has read it
   Picture picture;
   Picture other;  // the result of stages that cannot work in place; swapped with the working picture afterwards
   std::vector<double> row;  // exact, unlike the f32 of a picture

@@ -98,7 +98,7 @@ Status decode_whole(AugmentScratch& scratch) {
 
 std::pair<int64_t, int64_t> size_after(const AugmentStep& step, int64_t height, int64_t width) {
   if (step.shorter > 0) {
-    // As torchvision rounds: the longer side is cut off to a whole number.
+    // The longer side is cut off to a whole number, as in torchvision.
     return height <= width ? std::pair(step.shorter, step.shorter * width / height)
                            : std::pair(step.shorter * height / width, step.shorter);
   }

@@ -23,7 +23,7 @@ struct PictureHeader {
   // Memory that decoding needs in addition to the result: coefficients of a progressive JPEG, the rows of an interlaced
   // PNG, the picture before it is turned upright.
   Bytes held = 0;
-  int orientation = 1;  // of the stored picture (exif.h); only read_picture_header sets it
+  int orientation = 1;  // orientation of the stored picture (exif.h); set by read_picture_header
 };
 
 // A rectangle in a picture, in pixels from its top left corner. Its sides may lie within pixels, since a JPEG can be

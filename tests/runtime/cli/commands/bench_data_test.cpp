@@ -91,7 +91,7 @@ TEST_F(BenchData, OptionsOfTheFileCanBeSet) {
   EXPECT_THAT(result.err, HasSubstr("error[XG0"));
 }
 
-TEST_F(BenchData, WhatCannotBeMeasuredIsRejected) {
+TEST_F(BenchData, FilesSourcesAndFlagsThatDoNotFitAreRejected) {
   const std::string model = write_model();
   const auto error_of = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"bench", "data"});

@@ -18,7 +18,7 @@ struct JpegKind {
   int height = 0;
   int width = 0;
   int components = 3;    // 1: grey, 3: RGB, 4: CMYK
-  int samples_down = 1;  // of the luma for each sample of the colours, in a column and in a row
+  int samples_down = 1;  // samples of luma for each one of the colours, in a column and in a row
   int samples_right = 1;
   bool progressive = false;
   unsigned restart = 0;  // blocks between restart markers; 0: none
