@@ -31,6 +31,12 @@ Status check_bounds(std::string_view all, const Attrs& args) {
     if (given == nullptr || std::holds_alternative<std::string>(*given)) {
       continue;  // the argument is `none` or a name
     }
+    if (const auto* sides = std::get_if<std::vector<int64_t>>(given)) {
+      for (const int64_t side : *sides) {
+        XRUN_TRY(check_bounds(one, {{std::string(name), side}}));
+      }
+      continue;
+    }
     const double value = args.real(name);
     if (!(value >= number(low) && value <= number(high))) {
       const auto* whole = std::get_if<int64_t>(given);

@@ -8,13 +8,12 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/result.h"
+#include "graph/settings/reader_def.h"
 #include "graph/types/attr.h"
 #include "graph/types/tensor_type.h"
 
 namespace xrun {
 
-// The largest side of a picture. A larger picture is rejected before memory is allocated for it.
-inline constexpr int64_t kLargestSide = 16'384;
 inline constexpr int64_t kMostColumns = 1 << 24;
 
 // Makes the error XG0413, "`name` is VALUE", whose help gives the allowed values.

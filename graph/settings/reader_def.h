@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/base/result.h"
@@ -69,6 +70,13 @@ struct DataRegistry {
   const ReaderDef* find_reader(std::string_view name) const;
   const AugmentDef* find_augment(std::string_view name) const;
 };
+
+// The largest side of a picture. A larger picture is rejected before memory is allocated for it.
+inline constexpr int64_t kLargestSide = 16'384;
+
+// The height and the width that the argument `size` of a stage gives: one number for both, or [height, width].
+// REQUIRES: the argument is given.
+std::pair<int64_t, int64_t> picture_sides(const Attrs& arguments);
 
 // Names of the sources with generated data, in order of declaration.
 std::vector<std::string> synthetic_sources(const DataSpec& data);

@@ -57,7 +57,10 @@ Status SampleRows::count_labels(int64_t sample, AugmentScratch& scratch, std::sp
 Status SampleRows::read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                               std::byte* to) const {
   XRUN_TRY(reader_->read(sample, input.field, scratch.source));
-  return input.transform.run(scratch, key, to);
+  scratch.end_part("read");
+  Status done = input.transform.run(scratch, key, to);
+  scratch.end_part("store");
+  return done;
 }
 
 Status SampleRows::fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,

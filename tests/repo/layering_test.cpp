@@ -126,7 +126,8 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/comm/ranks", kGraph + Folders{"runtime/comm/local", "runtime/comm", "runtime/device"}},
     {"runtime/comm/mpi", {"runtime/comm/ranks"}},
     {"runtime/cluster", kGraph + Folders{"runtime/comm/ranks"}},
-    {"runtime/bench", kRuntime + Folders{"ops/head/loops", "runtime/device/cpu", "runtime/comm/local"}},
+    {"runtime/bench", kRuntime + Folders{"ops/head/loops", "runtime/device/cpu", "runtime/comm/local", "runtime/data",
+                                         "runtime/data/augment", "runtime/data/order"}},
     {"runtime/executor", kRuntime},
     {"runtime/train/clock", kGraph},
     {"runtime/train/events", kRuntime + Folders{"runtime/executor"}},
@@ -145,7 +146,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/checkpoint/copies", kTraining + Folders{"runtime/checkpoint/files", "runtime/checkpoint/tensors"}},
     {"runtime/checkpoint", kTraining + Folders{"runtime/checkpoint/files", "runtime/checkpoint/tensors",
                                                "runtime/checkpoint/background", "runtime/checkpoint/copies"}},
-    {"runtime/data/pictures", {"graph/base"}},
+    {"runtime/data/pictures", {"graph/base", "runtime/formats/pictures"}},
     {"runtime/data/readers", kRuntime + kFormats + Folders{"runtime/data/pictures"}},
     {"runtime/data/readers/glyphs", kRuntime + kFormats + Folders{"runtime/data/readers"}},
     {"runtime/data/augment", kRuntime + kFormats + Folders{"runtime/data/pictures", "runtime/data/readers"}},
@@ -173,7 +174,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/cli", kCommands + Folders{"runtime/cli/console", "runtime/cli/job", "runtime/cli/commands"}},
     {"runtime/bench/command",
      kRuntime + Folders{"runtime/bench", "runtime/comm/ranks", "runtime/data/readers", "runtime/cli",
-                        "runtime/cli/console", "runtime/cli/job", "runtime/cli/commands"}},
+                        "runtime/cli/console", "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
 };
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }

@@ -33,19 +33,21 @@ std::string markdown_of(const BenchReport& report) {
   return names + "\n" + rule + "\n" + texts + "\n";
 }
 
-// The first given flag that chooses a model or a plan; empty if there is no such flag. Benchmarks use no such flag.
-std::string idle_flag(const GlobalOptions& options) {
-  return !options.sets.empty()       ? "--set"
-         : !options.run.empty()      ? "--run"
-         : !options.cluster.empty()  ? "--cluster"
-         : !options.schedule.empty() ? "--schedule"
-         : options.devices > 0       ? "--devices"
-                                     : "";
+// The first given flag that chooses a model or a plan; empty if there is no such flag. Benchmarks use no such flag, but
+// `bench data` reads a model file, whose options can be set.
+std::string idle_flag(const GlobalOptions& options, bool reads_file) {
+  return !options.sets.empty() && !reads_file ? "--set"
+         : !options.run.empty()               ? "--run"
+         : !options.cluster.empty()           ? "--cluster"
+         : !options.schedule.empty()          ? "--schedule"
+         : options.devices > 0                ? "--devices"
+                                              : "";
 }
 
 std::unique_ptr<Benchmark> make_benchmark(std::string_view name, const BenchArgs& args) {
   return name == "head"   ? make_head_benchmark(args.head)
          : name == "knn"  ? make_knn_benchmark(args.knn)
+         : name == "data" ? make_data_benchmark(args.data)
          : name == "comm" ? make_comm_benchmark(args.comm)
                           : make_jit_benchmark(args.jit);
 }
@@ -68,15 +70,15 @@ double median(std::vector<double> values) {
 
 int run_benchmark(const GlobalOptions& options, std::string_view name, const BenchArgs& args) {
   const Console console(options);
-  if (const std::string flag = idle_flag(options); !flag.empty()) {
+  if (const std::string flag = idle_flag(options, name == "data"); !flag.empty()) {
     return console.fail({ErrorKind::kUsage, "",
                          "`" + flag + "` (or its XRUN_ variable) has no effect on `xrun bench`, which runs no model",
                          flag == "--devices" ? "give the threads of its one device: --threads 2" : "leave it out"});
   }
   const std::unique_ptr<Benchmark> benchmark = make_benchmark(name, args);
-  const Result<BenchReport> report = benchmark->run(options);
-  if (!report.ok()) {  // if the message is empty, another rank prints the error
-    return report.error().message.empty() ? exit_code(report.error().kind) : console.fail(report.error());
+  const Outcome<BenchReport> report = benchmark->run(options);
+  if (!report.ok()) {
+    return console.fail(report.error());
   }
   if (report->fields.empty()) {
     return 0;  // another rank prints the report

@@ -10,6 +10,7 @@
 #include "graph/base/result.h"
 #include "runtime/cli/commands/bench_flags.h"
 #include "runtime/cli/console/options.h"
+#include "runtime/cli/console/outcome.h"
 
 namespace xrun::cli {
 
@@ -30,13 +31,14 @@ class Benchmark {
  public:
   virtual ~Benchmark() = default;
   // Errors: kUsage for flags that do not describe a case; those of the measurement.
-  virtual Result<BenchReport> run(const GlobalOptions& options) = 0;
+  virtual Outcome<BenchReport> run(const GlobalOptions& options) = 0;
 };
 
 // The benchmarks, one file each.
 std::unique_ptr<Benchmark> make_head_benchmark(const HeadBenchArgs& args);
 std::unique_ptr<Benchmark> make_knn_benchmark(const KnnBenchArgs& args);
 std::unique_ptr<Benchmark> make_comm_benchmark(const CommBenchArgs& args);
+std::unique_ptr<Benchmark> make_data_benchmark(const DataBenchArgs& args);
 std::unique_ptr<Benchmark> make_jit_benchmark(const JitBenchArgs& args);
 
 // Runs the benchmark with this name, prints its report and gives the exit code. REQUIRES: `name` is an entry of

@@ -22,15 +22,15 @@ class CommBenchmark final : public Benchmark {
  public:
   explicit CommBenchmark(const CommBenchArgs& args) : args_(args) {}
 
-  Result<BenchReport> run(const GlobalOptions& options) override {
+  Outcome<BenchReport> run(const GlobalOptions& options) override {
     XRUN_ASSIGN(world_, join_world(options, "bench comm", !args_.messages));
     auto report = measure(options, world_.get());
     if (world_ == nullptr) {
-      return report;
+      return with_sources(std::move(report), {});
     }
     const bool tells = report.ok() || world_->tells(report.error());
     world_->leave(report.ok() ? std::nullopt : std::optional(report.error()));
-    return tells ? std::move(report) : Error{.kind = report.error().kind};
+    return tells ? with_sources(std::move(report), {}) : Failure::silent(exit_code(report.error().kind));
   }
 
  private:

@@ -48,7 +48,7 @@ class HeadBenchmark final : public Benchmark {
              .kept = args.kept,
              .shards = args.shards} {}
 
-  Result<BenchReport> run(const GlobalOptions& options) override {
+  Outcome<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check());
     one_.active = args_.mode == "full" ? 0 : args_.active.value_or(std::max(one_.classes / 10, needed()));

@@ -18,7 +18,7 @@ class JitBenchmark final : public Benchmark {
  public:
   explicit JitBenchmark(const JitBenchArgs& args) : args_(args) {}
 
-  Result<BenchReport> run(const GlobalOptions& options) override {
+  Outcome<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check_number("--rounds", args_.rounds, kMaxRounds, "5"));
     XRUN_ASSIGN(const runtime::LoopFigures figures,

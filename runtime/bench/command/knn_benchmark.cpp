@@ -28,7 +28,7 @@ class KnnBenchmark final : public Benchmark {
  public:
   explicit KnnBenchmark(const KnnBenchArgs& args) : args_(args), one_{.classes = args.classes, .dim = args.dim} {}
 
-  Result<BenchReport> run(const GlobalOptions& options) override {
+  Outcome<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "100K"));
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));

@@ -57,11 +57,20 @@ void add_jit_flags(CLI::App& command, BenchArgs& all) {
   command.add_option("--rounds", all.jit.rounds, "measurements of each function; the median counts (5)");
 }
 
+void add_data_flags(CLI::App& command, BenchArgs& all) {
+  DataBenchArgs& args = all.data;
+  command.add_option("FILE", args.file, "a model file with `data`")->required();
+  command.add_option("--source", args.source, "the source whose samples are read (train)")->type_name("NAME");
+  command.add_option("--samples", args.samples, "samples of a round (1000)");
+  command.add_option("--rounds", args.rounds, "timed rounds, after one round of warm-up; the median counts (5)");
+}
+
 constexpr BenchmarkEntry kBenchmarks[] = {
     {"head", "a training step of a sharded head, compared with the limits of this machine", add_head_flags},
     {"knn", "the build of the graph of nearest classes, compared with this machine's matrix products", add_knn_flags},
     {"comm", "an all-gather and a reduce-scatter between devices, also of several processes", add_comm_flags},
     {"jit", "compiled functions and updates, compared with built-in kernels", add_jit_flags},
+    {"data", "reading, decoding and augmenting samples of a model file, part by part, and the loader", add_data_flags},
 };
 
 }  // namespace

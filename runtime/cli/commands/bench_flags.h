@@ -50,11 +50,19 @@ struct JitBenchArgs {
   int64_t rounds = 5;
 };
 
+struct DataBenchArgs {
+  std::string file;
+  std::string source = "train";
+  int64_t samples = 1000;
+  int64_t rounds = 5;
+};
+
 struct BenchArgs {
   HeadBenchArgs head;
   KnnBenchArgs knn;
   CommBenchArgs comm;
   JitBenchArgs jit;
+  DataBenchArgs data;
 };
 
 inline constexpr const char* kBenchAbout = "measure a part of xrun on this machine";

@@ -9,6 +9,7 @@
 
 #include "graph/base/errors.h"
 #include "runtime/data/augment/column_stages.h"
+#include "runtime/data/augment/decode_stage.h"
 #include "runtime/data/augment/picture_stages.h"
 
 namespace xrun::runtime {
@@ -29,7 +30,6 @@ struct PlainStage {
 };
 
 constexpr PlainStage kPlainStages[] = {
-    {"resize", run_resize, "size"},
     {"random_crop", run_random_crop, "size", "pad"},
     {"center_crop", run_center_crop, "size"},
     {"random_flip", run_flip},
@@ -176,8 +176,19 @@ Step augment_step(const CallSpec& call) {
   if (call.name == "decode") {
     return {.run = run_decode,
             .a = args.has("background") ? floats(args.reals("background")) : std::vector<float>(),
-            .size = args.integer("size", 0),
-            .extra = args.integer("channels", 3)};
+            .extra = args.integer("channels", 3),
+            .height = args.has("size") ? picture_sides(args).first : 0,
+            .width = args.has("size") ? picture_sides(args).second : 0,
+            .fast = args.flag("fast", false)};
+  }
+  if (call.name == "resize") {
+    return {.run = run_resize,
+            .height = args.has("size") ? picture_sides(args).first : 0,
+            .width = args.has("size") ? picture_sides(args).second : 0,
+            .shorter = args.integer("shorter", 0),
+            .method = {.filter = args.has("filter") && args.text("filter") == "bicubic" ? ResizeFilter::kBicubic
+                                                                                        : ResizeFilter::kBilinear,
+                       .antialias = args.flag("antialias", true)}};
   }
   if (call.name == "random_resized_crop") {
     return {.run = run_resized_crop, .a = {static_cast<float>(args.real("area", 0.08))}, .size = args.integer("size")};

@@ -2,8 +2,8 @@
 //
 // Definitions (x is the picture; every draw is RandomStream(seed, epoch, sample, number of the stage in its binding),
 // so it depends on nothing else; `epoch` is the number of earlier draws of the sample):
-//   decode         RGB or grey, transparent pixels over the background; with a size, resized
-//   resize         triangle filter, widened by the ratio when it shrinks (antialiased bilinear); no rounding to bytes
+//   decode         RGB or grey, transparent pixels over the background; with a size, resized (bilinear)
+//   resize         resizer.h; no rounding to bytes. With `shorter`, the longer side keeps the ratio of the sides
 //   random_crop    pads with zeros, then a square at a uniform place; outside training the square in the middle
 //   random_resized_crop  ten attempts: a rectangle of area · (the picture's), area uniform in [least, 1], the logarithm
 //                  of its width over its height uniform in ±log(4 / 3), sides rounded; the first one that fits lies at
@@ -29,6 +29,7 @@
 #include "runtime/data/pictures/picture.h"
 #include "runtime/data/pictures/resizer.h"
 #include "runtime/data/readers/reader.h"
+#include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
 
@@ -40,10 +41,15 @@ struct DrawKey {
   bool training = true;
 };
 
+struct AugmentStep;
+
 // Working memory of one worker; after the first samples nothing more is allocated.
 struct AugmentScratch {
   FieldValue source;  // the field as the reader returned it
-  enum Form { kSource, kPicture, kRow, kNumber } form = kSource;
+  // kFile: `source` is an encoded picture that the next stage decodes, as the step `decode` says.
+  enum Form { kSource, kFile, kPicture, kRow, kNumber } form = kSource;
+  const AugmentStep* decode = nullptr;
+  PictureHeader header;  // header of that picture, once a stage has read it
   Picture picture;
   Picture other;  // the result of stages that cannot work in place; swapped with the working picture afterwards
   std::vector<double> row;  // exact, unlike the f32 of a picture
@@ -52,6 +58,15 @@ struct AugmentScratch {
   std::vector<uint8_t> decoded;
   std::vector<uint32_t> draws;
   std::vector<int32_t> labels;  // labels of one sample, for counting them if the batch does not contain the input
+
+  // If set, is called at the end of each part of the work on a sample with the name of the part: "read", "decode",
+  // "resize", the name of a stage, or "store". Used by measurements.
+  std::function<void(std::string_view part)> on_part;
+  void end_part(std::string_view part) const {
+    if (on_part) {
+      on_part(part);
+    }
+  }
 };
 
 // A compiled stage: the function that runs, with its arguments.
@@ -62,6 +77,13 @@ struct AugmentStep {
   std::vector<float> b;
   int64_t size = 0;
   int64_t extra = 0;
+  int64_t height = 0;  // size of the result of `decode` and `resize`; 0: that of the picture, or by `shorter`
+  int64_t width = 0;
+  int64_t shorter = 0;  // length of the shorter side after `resize`
+  ResizeMethod method;
+  bool fast = false;               // `decode` may approximate pictures that are resized to at most half of their size
+  bool defers = false;             // `decode` leaves the decoding to the next stage
+  std::string_view name;           // name of the stage
   std::vector<std::string> names;  // names of the columns that the stage reads, if the columns have names
   std::vector<double> values;      // ignored numbers, for `ignore`
   bool missing = false;            // missing values are kept for a later stage `ignore`

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "graph/base/errors.h"
+#include "runtime/data/augment/decode_stage.h"
 #include "runtime/data/augment/jitter.h"
-#include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
 namespace {
@@ -23,36 +23,19 @@ Picture& shaped_other(AugmentScratch& scratch) {
   return scratch.other;
 }
 
-void resize_to(AugmentScratch& scratch, int size) {
-  if (scratch.picture.height() != size || scratch.picture.width() != size) {
-    scratch.other.reshape(scratch.picture.channels(), size, size);
-    scratch.resizer.resize(scratch.picture, scratch.other);
-    std::swap(scratch.picture, scratch.other);
-  }
-}
-
-// The pixel form that `decode` asks for. Its background is one grey or an RGB colour; the default is black.
-PixelTarget target_of(const AugmentStep& step) {
-  PixelTarget target{.channels = static_cast<int>(step.extra)};
-  for (size_t c = 0; c < target.background.size() && !step.a.empty(); ++c) {
-    target.background[c] = static_cast<uint8_t>(step.a[step.a.size() == 1 ? 0 : c]);
-  }
-  return target;
-}
-
 // Returns the offset of a centred square if `free` pixels are left over: half of them, rounded to even, as in
 // torchvision. A negative number means padding; torchvision puts the smaller half of the padding first.
 int64_t middle(int64_t free) { return free / 2 + (free > 0 && free % 4 == 3 ? 1 : 0); }
 
 Status crop_to(const AugmentStep& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
-  load_picture(scratch);
+  XRUN_ASSIGN(const PictureSize size, picture_size(scratch));
   const int64_t pad = step.extra;
-  const int64_t free_y = scratch.picture.height() + 2 * pad - step.size;
-  const int64_t free_x = scratch.picture.width() + 2 * pad - step.size;
+  const int64_t free_y = size.height + 2 * pad - step.size;
+  const int64_t free_x = size.width + 2 * pad - step.size;
   if (free_y < 0 || free_x < 0) {
+    XRUN_TRY(decode_whole(scratch));  // a broken file is reported as such
     return content_error("XG0404",
-                         {"a picture of {} x {} is too small for a square of {}", scratch.picture.height(),
-                          scratch.picture.width(), step.size},
+                         {"a picture of {} x {} is too small for a square of {}", size.height, size.width, step.size},
                          "`resize` first");
   }
   int64_t top = pad + middle(free_y - 2 * pad);
@@ -62,7 +45,11 @@ Status crop_to(const AugmentStep& step, AugmentScratch& scratch, bool random, co
     top = static_cast<int64_t>(stream.below(0, static_cast<uint64_t>(free_y) + 1));
     left = static_cast<int64_t>(stream.below(1, static_cast<uint64_t>(free_x) + 1));
   }
-  scratch.other.reshape(scratch.picture.channels(), static_cast<int>(step.size), static_cast<int>(step.size));
+  if (pad == 0) {
+    const auto side = static_cast<double>(step.size);
+    return take_part(scratch, {static_cast<double>(top), static_cast<double>(left), side, side}, step.size, step.size);
+  }
+  scratch.other.reshape(size.channels, static_cast<int>(step.size), static_cast<int>(step.size));
   crop(scratch.picture, static_cast<int>(top - pad), static_cast<int>(left - pad), scratch.other);
   std::swap(scratch.picture, scratch.other);
   return {};
@@ -70,14 +57,18 @@ Status crop_to(const AugmentStep& step, AugmentScratch& scratch, bool random, co
 
 struct Rectangle {
   int64_t top, left, height, width;
+  PictureBox box() const {
+    return {static_cast<double>(top), static_cast<double>(left), static_cast<double>(height),
+            static_cast<double>(width)};
+  }
 };
 
 // Draws the rectangle of a random_resized_crop. If no attempt fits, returns the largest square in the middle.
-Rectangle draw_rectangle(const Picture& picture, double least, const RandomStream* stream) {
+Rectangle draw_rectangle(const PictureSize& picture, double least, const RandomStream* stream) {
   constexpr uint64_t kAttempts = 10;
   constexpr uint64_t kDraws = 4;
-  const int64_t h = picture.height();
-  const int64_t w = picture.width();
+  const int64_t h = picture.height;
+  const int64_t w = picture.width;
   for (uint64_t i = 0; stream != nullptr && i < kAttempts; ++i) {
     const auto uniform = [&](uint64_t draw) { return static_cast<double>(stream->uniform(i * kDraws + draw)); };
     const double area = static_cast<double>(h * w) * (least + (1 - least) * uniform(0));
@@ -95,27 +86,6 @@ Rectangle draw_rectangle(const Picture& picture, double least, const RandomStrea
 
 }  // namespace
 
-Status run_decode(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const PictureSize size, decode_picture(scratch.source.bytes, target_of(step), scratch.decoded));
-  scratch.form = AugmentScratch::kPicture;
-  const auto wanted = static_cast<int>(step.size);
-  if (wanted > 0 && (size.height != wanted || size.width != wanted)) {
-    // The large decoded picture is never converted to f32 as a whole, which would take four times its bytes.
-    scratch.picture.reshape(size.channels, wanted, wanted);
-    scratch.resizer.resize(scratch.decoded.data(), size.height, size.width, scratch.picture);
-    return {};
-  }
-  scratch.picture.reshape(size.channels, size.height, size.width);
-  load_interleaved(scratch.decoded.data(), scratch.picture);
-  return {};
-}
-
-Status run_resize(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&) {
-  load_picture(scratch);
-  resize_to(scratch, static_cast<int>(step.size));
-  return {};
-}
-
 Status run_random_crop(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {
   return crop_to(step, scratch, key.training, key);
 }
@@ -124,14 +94,10 @@ Status run_center_crop(const AugmentStep& step, AugmentScratch& scratch, const D
 }
 
 Status run_resized_crop(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {
-  load_picture(scratch);
+  XRUN_ASSIGN(const PictureSize size, picture_size(scratch));
   const RandomStream stream = stream_of(step, key);
-  const Rectangle r = draw_rectangle(scratch.picture, static_cast<double>(step.a[0]), key.training ? &stream : nullptr);
-  scratch.other.reshape(scratch.picture.channels(), static_cast<int>(r.height), static_cast<int>(r.width));
-  crop(scratch.picture, static_cast<int>(r.top), static_cast<int>(r.left), scratch.other);
-  std::swap(scratch.picture, scratch.other);
-  resize_to(scratch, static_cast<int>(step.size));
-  return {};
+  const Rectangle r = draw_rectangle(size, static_cast<double>(step.a[0]), key.training ? &stream : nullptr);
+  return take_part(scratch, r.box(), step.size, step.size);
 }
 
 Status run_color_jitter(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {

@@ -7,8 +7,6 @@
 
 namespace xrun::runtime {
 
-Status run_decode(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
-Status run_resize(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 Status run_random_crop(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 Status run_center_crop(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 Status run_resized_crop(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);

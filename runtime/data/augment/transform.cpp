@@ -12,7 +12,9 @@
 #include "graph/base/errors.h"
 #include "graph/base/nearest.h"
 #include "ops/simd/simd.h"
+#include "runtime/data/augment/decode_stage.h"
 #include "runtime/data/augment/ignore.h"
+#include "runtime/data/augment/picture_stages.h"
 
 namespace xrun::runtime {
 namespace {
@@ -33,6 +35,12 @@ bool fits(const TensorType& sample, const TensorType& target) {
     return !is_float(sample.dtype) && sample.dtype != DType::kU8;
   }
   return true;
+}
+
+// Whether the stage decodes only the part of an encoded picture that it needs. Padding is not a part of a picture.
+bool decodes_parts(const AugmentStep& stage) {
+  const bool crops_inside = (stage.run == run_random_crop || stage.run == run_center_crop) && stage.extra == 0;
+  return stage.run == run_resize || stage.run == run_resized_crop || crops_inside;
 }
 
 Error at(Error error, const Span& span) {
@@ -157,6 +165,8 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
       return at(content_error("XG0410", {"the stage `{}` is not available yet", call.name}, "leave it out for now"),
                 call.span);
     }
+    step.name = def->name;
+    step.method.is_bytes = value.type.dtype == DType::kU8;
     step.stage = i < added ? 0 : i - added;  // key of the stage's random draws; the added stage draws no numbers
     if (i == 0 && !columns.empty()) {
       step.names = names_of(call, columns);
@@ -186,6 +196,9 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
                             "make the input f32, or turn the numbers of a row into classes with `as_index`"),
               binding.span);
   }
+  if (made.steps_.size() > 1 && made.steps_[0].run == run_decode && made.steps_[0].height == 0) {
+    made.steps_[0].defers = decodes_parts(made.steps_[1]);
+  }
   made.classes_ = made.texts_.empty() ? value.type.classes : std::ssize(made.texts_);
   return made;
 }
@@ -212,14 +225,14 @@ Bytes Transform::decode_bytes(const PictureHeader& header) const {
   if (!decodes_) {
     return 0;
   }
-  const AugmentStep& decode = steps_[0];
-  const auto channels = static_cast<int>(decode.extra);
-  const Bytes decoded = header.held + header.height * header.width * channels;
-  const bool resized = decode.size > 0 && (header.height != decode.size || header.width != decode.size);
+  const auto channels = static_cast<int>(steps_[0].extra);
+  const Bytes decoded = header.held + (header.height + 1) * header.width * channels;
+  const AugmentStep& sizing = steps_[0].defers ? steps_[1] : steps_[0];
+  const auto [height, width] = size_after(sizing, header.height, header.width);
+  const bool resized = header.height != height || header.width != width;
   // The memory of the working picture, and of the second picture for stages that cannot work in place.
-  return resized ? decoded + Resizer::bytes(header.height, header.width, decode.size) +
-                       2 * Picture::bytes(channels, decode.size, decode.size)
-                 : decoded + 2 * Picture::bytes(channels, header.height, header.width);
+  return decoded + 2 * Picture::bytes(channels, height, width) +
+         (resized ? Resizer::bytes(channels, header.height, header.width, height, width) : 0);
 }
 
 double Transform::mean(const std::byte* rows, int64_t count) const {
@@ -265,6 +278,7 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   scratch.form = AugmentScratch::kSource;
   for (const AugmentStep& step : steps_) {
     XRUN_TRY(step.run(step, scratch, key));
+    scratch.end_part(step.name);
   }
   const bool is_row = scratch.form == AugmentScratch::kRow || scratch.form == AugmentScratch::kNumber ||
                       (scratch.form == AugmentScratch::kSource && scratch.source.rank < 2);

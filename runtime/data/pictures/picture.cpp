@@ -23,10 +23,10 @@ void for_groups(const Picture& picture, Body body) {
 }
 
 template <typename T>
-void load(const T* from, ptrdiff_t pixel, ptrdiff_t plane, Picture& to) {
+void load(const T* from, ptrdiff_t pixel, ptrdiff_t plane, ptrdiff_t stride, Picture& to) {
   for (int c = 0; c < to.channels(); ++c) {
     const T* at = from + c * plane;
-    for (int y = 0; y < to.height(); ++y, at += to.width() * pixel) {
+    for (int y = 0; y < to.height(); ++y, at += stride) {
       float* row = to.row(c, y);
       for (int x = 0; x < to.width(); ++x) {
         row[x] = static_cast<float>(at[x * pixel]);
@@ -77,7 +77,7 @@ void Picture::replicate_border() {
 void load_planar(const uint8_t* from, Picture& to) {
   const ptrdiff_t plane = ptrdiff_t{to.height()} * to.width();
   if (to.width() % 8 != 0) {
-    load(from, 1, plane, to);
+    load(from, 1, plane, to.width(), to);
     return;
   }
   for_groups(to, [&](int c, int y, int x) {
@@ -86,8 +86,13 @@ void load_planar(const uint8_t* from, Picture& to) {
   });
 }
 
-void load_planar(const float* from, Picture& to) { load(from, 1, ptrdiff_t{to.height()} * to.width(), to); }
-void load_interleaved(const uint8_t* from, Picture& to) { load(from, to.channels(), 1, to); }
+void load_planar(const float* from, Picture& to) { load(from, 1, ptrdiff_t{to.height()} * to.width(), to.width(), to); }
+void load_interleaved(const uint8_t* from, Picture& to) {
+  load_interleaved(from, ptrdiff_t{to.width()} * to.channels(), to);
+}
+void load_interleaved(const uint8_t* from, ptrdiff_t row_bytes, Picture& to) {
+  load(from, to.channels(), 1, row_bytes, to);
+}
 
 void scale_shift(Picture& picture, std::span<const float> factor, std::span<const float> offset) {
   for_groups(picture, [&](int c, int y, int x) {

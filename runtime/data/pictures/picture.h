@@ -48,6 +48,8 @@ class Picture {
 void load_planar(const uint8_t* from, Picture& to);
 void load_planar(const float* from, Picture& to);
 void load_interleaved(const uint8_t* from, Picture& to);
+// The rows of interleaved pixels begin `row_bytes` apart.
+void load_interleaved(const uint8_t* from, ptrdiff_t row_bytes, Picture& to);
 
 // x = x · factor[c] + offset[c] for channel c; a span with one value applies to all channels.
 void scale_shift(Picture& picture, std::span<const float> factor, std::span<const float> offset);

@@ -61,14 +61,12 @@ class PictureFiles : public Reader {
     const auto channels = static_cast<int>(dims[1]);
     std::vector<uint8_t> decoded;
     XRUN_ASSIGN(const PictureSize size, decode_picture(file, {.channels = channels}, decoded));
-    Picture picture;
-    picture.reshape(channels, size.height, size.width);
-    load_interleaved(decoded.data(), picture);
+    const PictureBox whole{.height = static_cast<double>(size.height), .width = static_cast<double>(size.width)};
     Picture scaled;
     const int height = dims[2] > 0 ? static_cast<int>(dims[2]) : size.height;
     const int width = dims[3] > 0 ? static_cast<int>(dims[3]) : size.width;
     scaled.reshape(channels, height, width);
-    Resizer().resize(picture, scaled);
+    Resizer().resize(decoded.data(), size.width, whole, {}, scaled);
     const int64_t shape[] = {channels, height, width};
     auto* pixels = reinterpret_cast<uint8_t*>(out.set_own(DType::kU8, shape));
     for (int c = 0; c < channels; ++c) {

@@ -79,6 +79,7 @@ Result<PictureHeader> read_picture_header(std::span<const std::byte> file) {
   XRUN_ASSIGN(const PictureFormat* format, format_of(file));
   XRUN_ASSIGN(PictureHeader header, format->header(file));
   const int orientation = exif_orientation(file);
+  header.orientation = orientation;
   if (orientation != 1) {
     header.held += 3 * header.height * header.width;  // turn_upright copies the picture
   }
@@ -101,6 +102,33 @@ Result<PictureSize> decode_picture(std::span<const std::byte> file, const PixelT
     std::swap(stored.height, stored.width);
   }
   return PictureSize{target.channels, static_cast<int>(stored.height), static_cast<int>(stored.width)};
+}
+
+Result<DecodedPart> decode_picture_part(std::span<const std::byte> file, const PictureHeader& header,
+                                        const PixelTarget& target, const PicturePart& part, std::vector<uint8_t>& out) {
+  XRUN_ASSIGN(const PictureFormat* format, format_of(file));
+  if (format->decode != decode_jpeg) {
+    XRUN_ASSIGN(const PictureSize size, decode_picture(file, target, out));
+    return DecodedPart{size, part.box};
+  }
+  const int orientation = header.orientation;
+  int64_t height = header.height;
+  int64_t width = header.width;
+  PicturePart stored = part;
+  if (swaps_axes(orientation)) {
+    std::swap(height, width);
+    std::swap(stored.least_height, stored.least_width);
+  }
+  stored.box = stored_box(orientation, static_cast<double>(height), static_cast<double>(width), part.box);
+  XRUN_ASSIGN(JpegPart made, decode_jpeg_part(file, target, stored, out));
+  if (orientation != 1) {
+    turn_upright(orientation, made.height, made.width, target.channels, out);
+    made.box = upright_box(orientation, static_cast<double>(made.height), static_cast<double>(made.width), made.box);
+  }
+  if (swaps_axes(orientation)) {
+    std::swap(made.height, made.width);
+  }
+  return DecodedPart{{target.channels, static_cast<int>(made.height), static_cast<int>(made.width)}, made.box};
 }
 
 }  // namespace xrun::runtime

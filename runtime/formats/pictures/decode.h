@@ -28,4 +28,17 @@ Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
 Result<PictureSize> decode_picture(std::span<const std::byte> file, const PixelTarget& target,
                                    std::vector<uint8_t>& out);
 
+// The pixels of decode_picture_part, and the place of the part in them.
+struct DecodedPart {
+  PictureSize size;
+  PictureBox box;
+};
+
+// Decodes the pixels of `part`, and possibly pixels around it, to interleaved bytes as decode_picture does; `out` may
+// be longer than they are. If no approximation is asked for, the pixels of the part are those of decode_picture.
+// `header` is the result of read_picture_header, and `part.box` lies within its sizes. Errors: those of decode_picture,
+// wherever in the file the damage is. Threads: any.
+Result<DecodedPart> decode_picture_part(std::span<const std::byte> file, const PictureHeader& header,
+                                        const PixelTarget& target, const PicturePart& part, std::vector<uint8_t>& out);
+
 }  // namespace xrun::runtime

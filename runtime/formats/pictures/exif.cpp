@@ -103,10 +103,37 @@ int exif_orientation(std::span<const std::byte> file) {
   return value >= 1 && value <= 8 ? value : 1;
 }
 
+namespace {
+
+bool from_right(int orientation) {
+  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+}
+bool from_bottom(int orientation) {
+  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+}
+
+PictureBox mirrored(int orientation, double height, double width, PictureBox stored) {
+  stored.top = from_bottom(orientation) ? height - stored.top - stored.height : stored.top;
+  stored.left = from_right(orientation) ? width - stored.left - stored.width : stored.left;
+  return stored;
+}
+
+PictureBox swapped(int orientation, const PictureBox& box) {
+  return swaps_axes(orientation) ? PictureBox{box.left, box.top, box.width, box.height} : box;
+}
+
+}  // namespace
+
+PictureBox stored_box(int orientation, double height, double width, PictureBox upright) {
+  return mirrored(orientation, height, width, swapped(orientation, upright));
+}
+
+PictureBox upright_box(int orientation, double height, double width, PictureBox stored) {
+  return swapped(orientation, mirrored(orientation, height, width, stored));
+}
+
 void turn_upright(int orientation, int64_t height, int64_t width, int channels, std::vector<uint8_t>& pixels) {
   const bool swaps = swaps_axes(orientation);
-  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const auto pixel = static_cast<size_t>(channels);
   const std::vector<uint8_t> stored(pixels);
   uint8_t* to = pixels.data();
@@ -116,8 +143,8 @@ void turn_upright(int orientation, int64_t height, int64_t width, int channels, 
     for (int64_t column = 0; column < columns; ++column, to += pixel) {
       const int64_t down = swaps ? column : row;
       const int64_t right = swaps ? row : column;
-      const int64_t y = from_bottom ? height - 1 - down : down;
-      const int64_t x = from_right ? width - 1 - right : right;
+      const int64_t y = from_bottom(orientation) ? height - 1 - down : down;
+      const int64_t x = from_right(orientation) ? width - 1 - right : right;
       std::memcpy(to, stored.data() + static_cast<size_t>(y * width + x) * pixel, pixel);
     }
   }

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/formats/pictures/pixels.h"
+
 namespace xrun::runtime {
 
 // Reads the tag Orientation of the EXIF block of a JPEG (APP1), PNG (eXIf) or WebP (EXIF) file, 1 to 8; returns 1
@@ -21,5 +23,9 @@ constexpr bool swaps_axes(int orientation) { return orientation >= 5; }
 // Turns the interleaved bytes [height, width, channels] of a stored picture upright. If the orientation swaps axes, the
 // result is [width, height, channels]. REQUIRES: orientation 2 to 8.
 void turn_upright(int orientation, int64_t height, int64_t width, int channels, std::vector<uint8_t>& pixels);
+
+// Converts a box of the upright picture to the box of the same pixels in the stored picture [height, width], and back.
+PictureBox stored_box(int orientation, double height, double width, PictureBox upright);
+PictureBox upright_box(int orientation, double height, double width, PictureBox stored);
 
 }  // namespace xrun::runtime

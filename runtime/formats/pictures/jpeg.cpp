@@ -1,6 +1,8 @@
 // Tests: tests/runtime/formats/pictures/decode_test.cpp
 #include "runtime/formats/pictures/jpeg.h"
 
+#include <algorithm>
+#include <cmath>
 #include <csetjmp>
 #include <cstdio>
 #include <fmt/format.h>
@@ -89,6 +91,23 @@ PixelLayout choose_layout(jpeg_decompress_struct& info) {
   return PixelLayout::kRgb;
 }
 
+// Reads the next row to `to`. `stored`: memory for a row as libjpeg decodes it.
+void read_row(jpeg_decompress_struct& info, PixelLayout layout, const PixelTarget& target, JSAMPARRAY stored,
+              uint8_t* to) {
+  if (bytes_of(layout) == target.channels) {
+    JSAMPROW row = to;
+    jpeg_read_scanlines(&info, &row, 1);
+    return;
+  }
+  jpeg_read_scanlines(&info, stored, 1);
+  convert_row(layout, stored[0], info.output_width, target, to);
+}
+
+JSAMPARRAY new_row(jpeg_decompress_struct& info, PixelLayout layout) {
+  return (*info.mem->alloc_sarray)(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE,
+                                   info.output_width * static_cast<JDIMENSION>(bytes_of(layout)), 1);
+}
+
 bool decode(jpeg_decompress_struct& info, JpegState& state, std::span<const std::byte> file, const PixelTarget& target,
             std::vector<uint8_t>& out) {
   if (setjmp(state.leave) != 0 || !begin_jpeg(info, state, file)) {
@@ -96,16 +115,110 @@ bool decode(jpeg_decompress_struct& info, JpegState& state, std::span<const std:
   }
   const PixelLayout layout = choose_layout(info);
   jpeg_start_decompress(&info);
-  const JSAMPARRAY stored = (*info.mem->alloc_sarray)(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE,
-                                                      info.output_width * static_cast<JDIMENSION>(bytes_of(layout)), 1);
+  const JSAMPARRAY stored = new_row(info, layout);
   const size_t row = static_cast<size_t>(info.output_width) * static_cast<size_t>(target.channels);
   out.resize(row * info.output_height);
   while (info.output_scanline < info.output_height) {
-    uint8_t* const to = out.data() + row * info.output_scanline;
-    jpeg_read_scanlines(&info, stored, 1);
-    convert_row(layout, stored[0], info.output_width, target, to);
+    read_row(info, layout, target, stored, out.data() + row * info.output_scanline);
   }
   jpeg_finish_decompress(&info);
+  return true;
+}
+
+// Whether all components of the part keep its least size if `eighths` of 8 pixels are decoded along each side. Colours
+// with fewer samples in one direction alone (4:2:2, 4:4:0, 4:1:1) have fewer of them than pixels, since libjpeg decodes
+// 8 x 8 samples to as many in both directions; it takes more of them, up to all 8, if both directions have fewer.
+bool keeps_least_size(const jpeg_decompress_struct& info, const PicturePart& part, int eighths) {
+  for (int c = 0; c < info.num_components; ++c) {
+    const int across = info.comp_info[c].h_samp_factor;
+    const int down = info.comp_info[c].v_samp_factor;
+    int samples = eighths;
+    while (samples < DCTSIZE && info.max_h_samp_factor * eighths % (across * samples * 2) == 0 &&
+           info.max_v_samp_factor * eighths % (down * samples * 2) == 0) {
+      samples *= 2;
+    }
+    if (part.box.height * samples * down < static_cast<double>(part.least_height * DCTSIZE * info.max_v_samp_factor) ||
+        part.box.width * samples * across < static_cast<double>(part.least_width * DCTSIZE * info.max_h_samp_factor)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Chooses how many of 8 pixels are decoded along each side. Only powers of two have fast code in libjpeg-turbo.
+unsigned pixels_of_eight(const jpeg_decompress_struct& info, const PicturePart& part) {
+  int eighths = DCTSIZE;
+  if (part.least_height > 0 && part.least_width > 0) {
+    while (eighths > 1 && keeps_least_size(info, part, eighths / 2)) {
+      eighths /= 2;
+    }
+  }
+  return static_cast<unsigned>(eighths);
+}
+
+// The rows and columns of the output that are decoded: [begin, end).
+struct Range {
+  JDIMENSION begin;
+  JDIMENSION end;
+};
+
+Range pixels_under(double begin, double length, JDIMENSION size) {
+  return {static_cast<JDIMENSION>(begin), std::min(size, static_cast<JDIMENSION>(std::ceil(begin + length)))};
+}
+
+// Leaves out columns at both sides. One block more is decoded on each side, since the colours of a pixel are
+// interpolated between those of its neighbours. Returns the first column that is decoded.
+JDIMENSION crop_columns(jpeg_decompress_struct& info, const Range& columns) {
+  const JDIMENSION block = static_cast<JDIMENSION>(info.max_h_samp_factor * info.min_DCT_scaled_size);
+  JDIMENSION begin = columns.begin - std::min(columns.begin, block);
+  JDIMENSION width = std::min(info.output_width, columns.end + block) - begin;
+  if (width < info.output_width) {
+    jpeg_crop_scanline(&info, &begin, &width);
+    return begin;
+  }
+  return 0;
+}
+
+// Reads the rest of the file, so that damage in it is found. Files of several scans have been read already. `spare`:
+// memory for a row.
+void read_rest(jpeg_decompress_struct& info, PixelLayout layout, const PixelTarget& target, JSAMPARRAY stored,
+               uint8_t* spare) {
+  if (jpeg_has_multiple_scans(&info) != FALSE) {
+    return;
+  }
+  if (info.output_scanline < info.output_height) {
+    // Skipping to the end would leave the last rows unread.
+    jpeg_skip_scanlines(&info, info.output_height - 1 - info.output_scanline);
+    read_row(info, layout, target, stored, spare);
+  }
+  jpeg_finish_decompress(&info);
+}
+
+bool decode_part(jpeg_decompress_struct& info, JpegState& state, std::span<const std::byte> file,
+                 const PixelTarget& target, const PicturePart& part, std::vector<uint8_t>& out, JpegPart& made) {
+  if (setjmp(state.leave) != 0 || !begin_jpeg(info, state, file)) {
+    return false;
+  }
+  const PixelLayout layout = choose_layout(info);
+  info.scale_num = pixels_of_eight(info, part);
+  info.scale_denom = 8;
+  const double scale = info.scale_num / 8.0;
+  jpeg_start_decompress(&info);
+  const Range rows = pixels_under(part.box.top * scale, part.box.height * scale, info.output_height);
+  const Range columns = pixels_under(part.box.left * scale, part.box.width * scale, info.output_width);
+  const JDIMENSION left = crop_columns(info, columns);
+  const JSAMPARRAY stored = new_row(info, layout);
+  const size_t row = static_cast<size_t>(info.output_width) * static_cast<size_t>(target.channels);
+  out.resize(row * (rows.end - rows.begin + 1));  // the last row is the spare one of read_rest
+  jpeg_skip_scanlines(&info, rows.begin);
+  while (info.output_scanline < rows.end) {
+    read_row(info, layout, target, stored, out.data() + row * (info.output_scanline - rows.begin));
+  }
+  made = {.height = rows.end - rows.begin,
+          .width = info.output_width,
+          .box = {part.box.top * scale - rows.begin, part.box.left * scale - left, part.box.height * scale,
+                  part.box.width * scale}};
+  read_rest(info, layout, target, stored, out.data() + row * (rows.end - rows.begin));
   return true;
 }
 
@@ -135,6 +248,13 @@ Result<PictureHeader> read_jpeg_header(std::span<const std::byte> file) {
 Result<PictureHeader> decode_jpeg(std::span<const std::byte> file, const PixelTarget& target,
                                   std::vector<uint8_t>& out) {
   return with_jpeg([&](auto& info, auto& state) { return decode(info, state, file, target, out); });
+}
+
+Result<JpegPart> decode_jpeg_part(std::span<const std::byte> file, const PixelTarget& target, const PicturePart& part,
+                                  std::vector<uint8_t>& out) {
+  JpegPart made;
+  XRUN_TRY(with_jpeg([&](auto& info, auto& state) { return decode_part(info, state, file, target, part, out, made); }));
+  return made;
 }
 
 }  // namespace xrun::runtime

@@ -23,6 +23,27 @@ struct PictureHeader {
   // Memory that decoding needs in addition to the result: coefficients of a progressive JPEG, the rows of an interlaced
   // PNG, the picture before it is turned upright.
   Bytes held = 0;
+  int orientation = 1;  // orientation of the stored picture (exif.h); set by read_picture_header
+};
+
+// A rectangle in a picture, in pixels from its top left corner. Its sides may lie within pixels, since a JPEG can be
+// decoded at a fraction of its size.
+struct PictureBox {
+  double top = 0;
+  double left = 0;
+  double height = 0;
+  double width = 0;
+
+  bool operator==(const PictureBox&) const = default;
+};
+
+// The part of a picture that is needed.
+struct PicturePart {
+  PictureBox box;  // whole pixels within the picture
+  // If they are above 0, an approximation is enough: a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as
+  // the part keeps this size, in pixels and in samples of each colour.
+  int64_t least_height = 0;
+  int64_t least_width = 0;
 };
 
 // The largest picture that is decoded, in pixels.
