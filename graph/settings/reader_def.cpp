@@ -147,8 +147,11 @@ constexpr ReaderDef kReaders[] = {
      "sku_tree(1000, 27_000)", kReady, sku_tree_fields, nothing_held, true},
     {"recordio", "(path: str)", "", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
      recordio_fields},
-    {"pairs", "(path: str)", "", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet,
-     pairs_fields},
+    {"pairs", "(path: str, root: str = \"\")", "",
+     "pairs of pictures of a verification set: a `.bin` file of InsightFace, or a list with two paths and 1 (same) or "
+     "0 "
+     "in each line; paths start at `root`, or else at the folder of the list; samples 2i and 2i + 1 are pair i",
+     "pairs(\"lfw.bin\")", kReady, pairs_fields},
     {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "",
      "pictures named by a list of path and label", "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},
     {"webdataset", "(path: str)", "", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,

@@ -1,5 +1,5 @@
-// Readers: a common interface to sources of samples; each kind (glyphs, idx, folder, csv, synthetic, sku_tree) is a
-// pair of files.
+// Readers: a common interface to sources of samples; each kind (glyphs, idx, folder, csv, synthetic, sku_tree,
+// pairs) is a pair of files.
 #pragma once
 
 #include <array>
