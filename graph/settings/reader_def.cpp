@@ -96,7 +96,7 @@ Result<std::vector<Field>> recordio_fields(const Attrs&) {
   return std::vector<Field>{encoded("jpeg"), unknown_label("label"), unknown_label("id")};
 }
 Result<std::vector<Field>> pairs_fields(const Attrs&) {
-  return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}};
+  return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}, encoded("file")};
 }
 Result<std::vector<Field>> list_fields(const Attrs&) {
   return std::vector<Field>{encoded("file"), unknown_label("label"), text("name")};
@@ -150,7 +150,8 @@ constexpr ReaderDef kReaders[] = {
     {"pairs", "(path: str, root: str = \"\")", "",
      "pairs of pictures of a verification set: a `.bin` file of InsightFace, or a list with two paths and 1 (same) or "
      "0 "
-     "in each line; paths start at `root`, or else at the folder of the list; samples 2i and 2i + 1 are pair i",
+     "in each line; paths start at `root`, or else at the folder of the list; samples 2i and 2i + 1 are pair i; "
+     "`file` is another name of `jpeg`",
      "pairs(\"lfw.bin\")", kReady, pairs_fields},
     {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "",
      "pictures named by a list of path and label", "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
-#include <ranges>
 
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
@@ -30,8 +29,9 @@ bool is_blank(std::string_view line) { return line.find_first_not_of(" \t") == s
 
 std::vector<std::string_view> columns_of(std::string_view line) {
   std::vector<std::string_view> columns;
-  for (const auto part : std::views::split(line, delimiter_of(line))) {
-    columns.emplace_back(part.begin(), part.end());
+  const char delimiter = delimiter_of(line);
+  for (size_t at = 0; at <= line.size(); at += columns.back().size() + 1) {
+    columns.push_back(line.substr(at, line.find(delimiter, at) - at));
   }
   return columns;
 }

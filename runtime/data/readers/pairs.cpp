@@ -30,7 +30,8 @@ class PairsReader : public Reader {
       : path_(std::move(path)),
         same_(std::move(same)),
         fields_{{"jpeg", {.dtype = DType::kU8, .dims = {kBatch, 0}}, true},
-                {"same", {.dtype = DType::kBool, .dims = {kBatch}}}} {}
+                {"same", {.dtype = DType::kBool, .dims = {kBatch}}},
+                {"file", {.dtype = DType::kU8, .dims = {kBatch, 0}}, true}} {}
 
   int64_t samples() const override { return 2 * std::ssize(same_); }
   const std::vector<Field>& fields() const override { return fields_; }
@@ -39,11 +40,11 @@ class PairsReader : public Reader {
   std::string class_name(int64_t) const override { return ""; }
 
   Status read(int64_t sample, int field, FieldValue& out) const override {
-    if (field == 0) {
-      return read_picture(static_cast<size_t>(sample), out);
+    if (field == 1) {
+      *out.set_own(DType::kBool, {}) = std::byte{same_[static_cast<size_t>(sample / 2)]};
+      return {};
     }
-    *out.set_own(DType::kBool, {}) = std::byte{same_[static_cast<size_t>(sample / 2)]};
-    return {};
+    return read_picture(static_cast<size_t>(sample), out);
   }
 
   std::string sample_name(int64_t sample) const override {

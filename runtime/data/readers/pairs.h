@@ -15,8 +15,9 @@ namespace xrun::runtime {
 // Samples: a set of n pairs has 2n samples; pair i, counted from 0, has the samples 2i and 2i + 1. There are no labels:
 // classes() is 0.
 //
-// Fields: `jpeg` (encoded; also PNG and others), and `same`, the bool of the sample's pair. The first picture of the
-// 17th pair is named "lfw.bin pair 17, picture 1 (bins[32])".
+// Fields: `jpeg` (encoded; also PNG and others), and `same`, the bool of the sample's pair. `file` is another name of
+// `jpeg`: with it, a binding also fits sources of `folder`. The first picture of the 17th pair is named
+// "lfw.bin pair 17, picture 1 (bins[32])".
 //
 // Memory: only places of pictures, or the text of a list, are held; pictures are read when they are needed, also after
 // open_header, which opens the source in the same way. Errors: XG0401; XG0407 the pickle would run code; XG0412. A

@@ -102,6 +102,11 @@ TEST_F(Pairs, ASourceSaysWhatItHolds) {
     EXPECT_EQ(reader->class_name(0), "");
     EXPECT_EQ(reader->find_field("jpeg"), 0);
     EXPECT_EQ(reader->find_field("same"), 1);
+    const int file = reader->find_field("file");
+    EXPECT_TRUE(reader->fields()[static_cast<size_t>(file)].encoded);
+    FieldValue value;
+    ASSERT_TRUE(reader->read(0, file, value).ok());
+    EXPECT_EQ(value.bytes.size(), 198u);
     EXPECT_TRUE(reader->fields()[0].encoded);
     EXPECT_EQ(reader->fields()[1].type.dims, std::vector<int64_t>{kBatch});
     EXPECT_TRUE(reader->listing().empty());
