@@ -68,17 +68,18 @@ test-lsp: deps-dev build
 	@XRUN=build/release/xrun nvim --headless --clean +'luafile tests/lsp/clients/neovim.lua'
 	@XRUN_LSP_EDITS=100000 build/release/xrun_lsp_test --gtest_brief=1
 
-# Tests with sanitizers, in build/asan and build/tsan; see docs/decisions/0007-thread-sanitizer-and-onetbb.md.
+# Tests with sanitizers, in build/asan and build/tsan; see docs/decisions/0007-thread-sanitizer-and-onetbb.md. The tests of
+# graph, lang, planner and the repository start no thread, so test-tsan leaves them out.
 test-asan: installed
 	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0 \
-	  ctest --test-dir build/asan --no-tests=error --output-on-failure --timeout 3600
+	  ctest --test-dir build/asan --no-tests=error --output-on-failure --timeout 3600 -j $(JOBS)
 
 test-tsan: installed
 	@cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
-	  ctest --test-dir build/tsan --no-tests=error --output-on-failure --timeout 3600
+	  ctest --test-dir build/tsan --no-tests=error --output-on-failure --timeout 3600 -j $(JOBS) -LE '^(graph|lang|planner|repo)$$'
 
 # FUZZ_RUNS is the total number of executions: FUZZ_RUNS=10000000 takes about two hours on two cores. libFuzzer's
 # entropic schedule and AddressSanitizer's stacks of allocations and large quarantine are off, and the corpus is read

@@ -108,7 +108,7 @@ TEST_F(HungRanks, AreNamedWithTheWorkInWhichTheyHang) {
     EXPECT_FALSE(result.timed_out);
     EXPECT_EQ(result.exit, 75) << result.err;
     EXPECT_THAT(result.err, ContainsRegex(fmt::format("error\\[XG0840\\]: rank {} on [^\n]* is lost: {} has not ended "
-                                                      "after [56]\\.[0-9] s",
+                                                      "after [5-9]\\.[0-9] s",
                                                       rank, hang.told)));
     EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from ckpt/t/step-000"));
     EXPECT_EQ(result.err.find("error[XG0840]"), result.err.rfind("error[XG0840]")) << result.err;
@@ -116,7 +116,7 @@ TEST_F(HungRanks, AreNamedWithTheWorkInWhichTheyHang) {
     // time.
     if (hang.call != "sync") {
       EXPECT_THAT(result.err, ContainsRegex(fmt::format("warning\\[XG0844\\]: rank {} on [^\n]* holds up the run: {} "
-                                                        "has not ended after 3\\.[0-9] s",
+                                                        "has not ended after [3-4]\\.[0-9] s",
                                                         rank, hang.told)));
     }
   }
@@ -130,7 +130,7 @@ TEST_F(HungRanks, RanksThatWaitForALostMessageEnd) {
   EXPECT_EQ(result.exit, 75) << result.err;
   EXPECT_THAT(result.err,
               ContainsRegex("error\\[XG0840\\]: rank [012] on [^\n]* is lost: waiting for messages of other "
-                            "ranks has not ended after [89]\\.[0-9] s"));
+                            "ranks has not ended after ([89]|1[0-5])\\.[0-9] s"));
   EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from ckpt/t/step-000"));
 }
 

@@ -279,6 +279,21 @@ TEST(Layering, ExecutorAndTrainingDoNotAccessDeviceMemoryDirectly) {
   }
 }
 
+// `make test-tsan` leaves out the tests of these folders.
+TEST(Layering, TheFrontEndAndThePlannerStartNoThread) {
+  const std::regex threads(R"(#include <(thread|future|pthread\.h|tbb/[a-z_.]+|omp\.h)>)");
+  for (const std::string folder : {"graph", "lang", "planner"}) {
+    for (const std::string& top : {folder, "tests/" + folder}) {
+      for (const auto& entry : fs::recursive_directory_iterator(fs::path(XRUN_SOURCE_DIR) / top)) {
+        std::ifstream in(entry.path());
+        for (std::string line; std::getline(in, line);) {
+          EXPECT_FALSE(std::regex_search(line, threads)) << entry.path() << ": " << line;
+        }
+      }
+    }
+  }
+}
+
 TEST(Layering, IncludedPathsStartAtTheRoot) {
   const std::set<std::string> generated{"plan_generated.h"};
   for (const Include& include : project_includes()) {

@@ -92,21 +92,6 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
   return json_line(json);
 }
 
-// The rankings that can be compared with a label. If the model computes the true classes of the first ranking, that
-// ranking is compared with the first input that holds classes.
-Result<std::vector<Ranking>> rankings_with_labels(const PlannedModel& planned) {
-  XRUN_ASSIGN(std::vector<Ranking> rankings, find_rankings(planned));
-  if (rankings[0].label.empty()) {
-    rankings[0].label = label_input(planned.model.file.module);
-  }
-  std::erase_if(rankings, [](const Ranking& ranking) { return ranking.label.empty(); });
-  if (rankings.empty()) {
-    return content_error("XG0903", "the model has no label to compare its classes with",
-                         "leave --per-class, --confusion and --wrong out");
-  }
-  return rankings;
-}
-
 Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                             const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
@@ -128,7 +113,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
   std::vector<Ranking> rankings;
   if (wants_classes(args)) {
     XRUN_TRY(check_class_files(args));
-    XRUN_ASSIGN(rankings, rankings_with_labels(planned));
+    XRUN_ASSIGN(rankings, find_rankings(planned));
   }
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));

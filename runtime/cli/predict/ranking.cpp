@@ -9,10 +9,11 @@
 namespace xrun::cli {
 namespace {
 
-// The name of the input if the value is an input of the model; empty if the value is computed.
-std::string input_name(const Graph& graph, ValueId id) {
-  const auto input = std::ranges::find(graph.inputs, id, &NamedValue::value);
-  return input == graph.inputs.end() ? "" : input->name;
+// The input with the true classes of a loss. No operator computes class numbers for a loss, so they are an input.
+std::string label_of(const Graph& graph, const Node& loss) {
+  const auto input = std::ranges::find(graph.inputs, loss.inputs[1], &NamedValue::value);
+  XRUN_CHECK(input != graph.inputs.end(), "the label of a loss is computed");
+  return input->name;
 }
 
 // The losses over classes, one for each value of logits: first those of heads, then the others in the order of the
@@ -45,7 +46,7 @@ Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module
     return content_error("XG0903", "the logits of `" + std::string(loss.op->name) + "` are not an output of the model",
                          "declare them as one: output logits");
   }
-  Ranking ranking{.name = logits->name, .label = input_name(graph, loss.inputs[1]), .most = planner::kShownClasses};
+  Ranking ranking{.name = logits->name, .label = label_of(graph, loss), .most = planner::kShownClasses};
   for (const Node& node : graph.nodes) {
     if (node.op->metric_k != nullptr && node.inputs[0] == logits->value) {
       ranking.most = std::max(ranking.most, node.op->metric_k(node.attrs));
@@ -70,7 +71,7 @@ std::optional<Ranking> head_ranking(const Graph& graph, const Node& loss, const 
     for (size_t i = 0; i < program.heads.size(); ++i) {
       if (prepared.heads[static_cast<size_t>(program.heads[i].head)].name == head.name) {
         return Ranking{.name = head.name,
-                       .label = input_name(graph, loss.inputs[1]),
+                       .label = label_of(graph, loss),
                        .from = {.head = i},
                        .most = program.heads[i].top_k,
                        .classes = program.heads[i].classes};
@@ -106,8 +107,8 @@ Result<std::vector<Ranking>> find_rankings(const PlannedModel& planned) {
 std::string label_input(const Module& checked) {
   const Graph& graph = checked.graph;
   const auto losses = losses_of(graph);
-  if (const std::string name = losses.empty() ? "" : input_name(graph, losses[0]->inputs[1]); !name.empty()) {
-    return name;
+  if (!losses.empty()) {
+    return label_of(graph, *losses[0]);
   }
   const auto label =
       std::ranges::find_if(graph.inputs, [&](const NamedValue& x) { return graph.value(x.value).type.classes > 0; });

@@ -10,7 +10,7 @@ namespace xrun::cli {
 
 struct Ranking {
   std::string name;   // name of the head, or of the output that is its logits
-  std::string label;  // the input with the true classes; empty: the model computes the true classes
+  std::string label;  // the input with the true classes
   runtime::ClassScores from;
   int64_t most = 0;     // most classes to show for a row: 5, or the largest k of a metric if that is larger
   int64_t classes = 0;  // number of classes of the model
