@@ -104,7 +104,7 @@ Result<std::vector<Field>> recordio_fields(const Attrs&) {
                             {"id", per_sample(DType::kI64, {})}};
 }
 Result<std::vector<Field>> pairs_fields(const Attrs&) {
-  return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}};
+  return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}, encoded("file")};
 }
 Result<std::vector<Field>> list_fields(const Attrs& args) {
   XRUN_TRY(check_delimiter(args));
@@ -160,14 +160,18 @@ constexpr ReaderDef kReaders[] = {
      "labels, `label` its first; braces name several files; without `classes` their number is that in `property`, or "
      "the largest label plus one",
      "recordio(\"ms1m/train.rec\")", kReady, recordio_fields},
-    {"pairs", "(path: str)", "", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet,
-     pairs_fields},
     {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\", header: bool = false, classes: int = none)",
      "classes 1..2147483647",
      "pictures that the lines of a text name, each with its label: the number of its class, or if not all labels are "
      "numbers, its name; paths start at `root`, which they may not leave, or without it at the folder of the list; "
      "lists of PLSC v1 hold the pictures as base64",
      "list(\"train.tsv\", root=\"pictures\")", kReady, list_fields},
+    {"pairs", "(path: str, root: str = \"\")", "",
+     "pairs of pictures of a verification set: a `.bin` file of InsightFace, or a list with two paths and 1 (same) or "
+     "0 "
+     "in each line; paths start at `root`, or else at the folder of the list; samples 2i and 2i + 1 are pair i; "
+     "`file` is another name of `jpeg`",
+     "pairs(\"lfw.bin\")", kReady, pairs_fields},
     {"webdataset", "(path: str)", "", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,
      webdataset_fields},
     {"npy", "(path: str)", "", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},

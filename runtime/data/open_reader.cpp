@@ -1,7 +1,11 @@
 // Tests: tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/open_reader.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
+#include <string_view>
+#include <vector>
 
 #include "graph/base/errors.h"
 #include "runtime/data/readers/csv.h"
@@ -9,6 +13,7 @@
 #include "runtime/data/readers/glyphs/glyphs.h"
 #include "runtime/data/readers/idx.h"
 #include "runtime/data/readers/list.h"
+#include "runtime/data/readers/pairs.h"
 #include "runtime/data/readers/recordio.h"
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/data/readers/synthetic.h"
@@ -33,6 +38,7 @@ constexpr Opener kOpeners[] = {
     {"sku_tree", open_sku_tree},
     {"recordio", open_recordio, open_recordio_header},
     {"list", open_list, open_list_header},
+    {"pairs", open_pairs},
 };
 
 Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {
@@ -41,8 +47,10 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
       return header && opener.header != nullptr ? opener.header(spec, stop) : opener.open(spec, stop);
     }
   }
+  std::vector<std::string_view> names;
+  std::ranges::transform(kOpeners, std::back_inserter(names), &Opener::name);
   return content_error("XG0410", {"the reader `{}` of source `{}` is not available yet", spec.reader.name, spec.name},
-                       "this version reads glyphs, idx, folder, csv, synthetic, sku_tree, recordio and list sources");
+                       {"this version has these readers: {}", fmt::join(names, ", ")});
 }
 
 Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {

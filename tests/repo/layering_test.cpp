@@ -30,8 +30,8 @@ const Folders kRuntime = kOps + Folders{"ops/head", "ops/knn",         "ops/opti
 // Checkpoints and data depend on training only through its interfaces for states, events, sources and stores.
 const Folders kTraining = kRuntime + Folders{"runtime/executor", "runtime/train/events", "runtime/train/state",
                                              "runtime/train/session", "runtime/train/clock"};
-const Folders kFormats{"runtime/formats", "runtime/formats/pictures", "runtime/formats/records",
-                       "runtime/formats/tables", "runtime/formats/tensors"};
+const Folders kFormats{"runtime/formats",         "runtime/formats/pickle", "runtime/formats/pictures",
+                       "runtime/formats/records", "runtime/formats/tables", "runtime/formats/tensors"};
 const Folders kText{"lang/text", "lang/syntax"};
 const Folders kCommands = kTraining + kText +
                           Folders{"lang",
@@ -46,6 +46,7 @@ const Folders kCommands = kTraining + kText +
                                   "runtime/comm/ranks",
                                   "runtime/device/cpu",
                                   "runtime/formats",
+                                  "runtime/formats/pickle",
                                   "runtime/formats/pictures",
                                   "runtime/formats/records",
                                   "runtime/formats/tables",
@@ -117,6 +118,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/formats", {"graph/base", "graph/os"}},
     {"runtime/formats/pictures", {"graph/base"}},
     {"runtime/formats/records", {"graph/base", "runtime/formats"}},
+    {"runtime/formats/pickle", {"graph/base", "runtime/formats"}},
     {"runtime/formats/tables", {"graph/base"}},
     {"runtime/formats/tensors", {"graph/base", "graph/os"}},
     {"runtime/device", kOps + Folders{"planner/program"}},
