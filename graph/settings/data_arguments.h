@@ -16,6 +16,7 @@ namespace xrun {
 // The largest side of a picture. A larger picture is rejected before memory is allocated for it.
 inline constexpr int64_t kLargestSide = 16'384;
 inline constexpr int64_t kMostColumns = 1 << 24;
+inline constexpr int64_t kMostStandardized = 1 << 16;  // columns whose mean and deviation a checkpoint stores
 
 // Makes the error XG0413, "`name` is VALUE", whose help gives the allowed values.
 Error out_of_range(std::string_view name, const Text& value, const Text& allowed);

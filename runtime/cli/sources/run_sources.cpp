@@ -94,7 +94,7 @@ void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
 
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const runtime::ClassTables& trained,
+                                                                          const TrainedTables& trained,
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options) {
   const Module& module = planned.prepared.inference;
@@ -102,7 +102,8 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
   for (const std::string& name : names) {
     events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = name});
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
-    XRUN_TRY(rows->number_by(trained));
+    XRUN_TRY(rows->number_by(trained.classes));
+    XRUN_TRY(rows->scale_by(trained.scales));
     warn_of(*rows, events);
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);

@@ -45,9 +45,14 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
 // Passes the warnings of an opened source to `events`.
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events);
 
-// open_row_sources opens the named sources in the given order for evaluation with the inference graph, and numbers
-// their classes as in training. It calls `on_bad` once for each broken sample, however often the sample is read.
-// Errors: those of SampleRows::open and number_by; kInterrupted after `stop` is set.
+// open_row_sources opens the named sources in the given order for evaluation with the inference graph. Their
+// classes are numbered, and their inputs standardized, as in training. It calls `on_bad` once for each broken sample,
+// however often the sample is read. Errors: those of SampleRows::open, number_by and scale_by; kInterrupted after
+// `stop` is set.
+struct TrainedTables {
+  const runtime::ClassTables& classes;
+  const runtime::InputScales& scales;
+};
 struct RowOptions {
   StopFlag stop = nullptr;
   BadSampleTold on_bad = nullptr;
@@ -57,7 +62,7 @@ struct RowOptions {
 };
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const runtime::ClassTables& trained,
+                                                                          const TrainedTables& trained,
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options = {});
 
