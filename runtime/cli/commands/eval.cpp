@@ -2,9 +2,11 @@
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
+#include "graph/base/nearest.h"
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/commands.h"
@@ -20,16 +22,35 @@
 namespace xrun::cli {
 namespace {
 
-Status check_names(const Module& module, const std::vector<std::string>& names,
-                   const std::vector<std::string>& measured) {
+// Checks the names that --on gives.
+Status check_names(const Module& module, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  std::ranges::transform(module.data.sources, std::back_inserter(known), &SourceSpec::name);
   for (const std::string& name : names) {
-    if (std::find(measured.begin(), measured.end(), name) == measured.end()) {
-      return usage_error("XG0413", "`" + name + "` is not a source that `train " + module.train.name + "` measures",
-                         measured.empty() ? "name metrics in `train`, or an `eval` group"
-                                          : fmt::format("one of: {}", fmt::join(measured, ", ")));
+    if (std::ranges::find(known, name) == known.end()) {
+      return usage_error("XG0413", {"data `{}` has no source `{}`", module.data.name, name},
+                         nearest_names(name, known));
     }
   }
   return {};
+}
+
+// Returns the names of the sources to measure.
+Result<std::vector<std::string>> sources_to_measure(const Module& module, const EvalArgs& args) {
+  XRUN_TRY(check_names(module, args.on));
+  const bool has_metrics = !module.train.measured().empty();
+  std::vector<std::string> names = args.on.empty() ? measured_sources(module) : args.on;
+  if (!has_metrics || names.empty()) {
+    return content_error("XG0413",
+                         {"`train {}` measures nothing{}", module.train.name,
+                          has_metrics ? ": its metrics need a source other than `train`, and there is none" : ""},
+                         has_metrics ? "declare another source in `data`, or measure the training source: --on train"
+                                     : "name metrics in `train`, or an `eval` group");
+  }
+  for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
+    names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
+  }
+  return names;
 }
 
 // The results of an evaluation.
@@ -95,21 +116,7 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
 Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                             const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
-  const std::vector<std::string> measured = measured_sources(module);
-  std::vector<std::string> names = args.on.empty() ? measured : args.on;
-  for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
-    names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
-  }
-  if (measured.empty()) {
-    return content_error(
-        "XG0413",
-        "`train " + module.train.name + "` measures nothing" +
-            (module.train.measured().empty() ? ""
-                                             : ": its metrics need a source other than `train`, and there is none"),
-        module.train.measured().empty() ? "name metrics in `train`, or an `eval` group"
-                                        : "declare another source in `data`");
-  }
-  XRUN_TRY(check_names(module, names, measured));
+  XRUN_ASSIGN(const std::vector<std::string> names, sources_to_measure(module, args));
   std::vector<Ranking> rankings;
   if (wants_classes(args)) {
     XRUN_TRY(check_class_files(args));
@@ -125,14 +132,16 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
     pointers.push_back(source.get());
   }
   if (!wants_classes(args)) {
-    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events));
+    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr, {}, !args.on.empty()));
     return Measurement{.evaluation = std::move(evaluation), .step = info->manifest.step};
   }
   Classification classification(*session, rankings, classes);
-  XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr,
-                                                 [&](runtime::RowSource& source, int64_t done, int64_t count) {
-                                                   return classification.add(source, done, count);
-                                                 }));
+  XRUN_ASSIGN(auto evaluation, runtime::evaluate(
+                                   *session, pointers, &events, nullptr,
+                                   [&](runtime::RowSource& source, int64_t done, int64_t count) {
+                                     return classification.add(source, done, count);
+                                   },
+                                   !args.on.empty()));
   XRUN_TRY(write_class_files(args, classification.sources()));
   return Measurement{std::move(evaluation), info->manifest.step, classification.sources()};
 }

@@ -101,17 +101,43 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
   return {};
 }
 
-std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources) {
+namespace {
+
+// Adds all metrics, each value once, for a source that the user has named and no metric reads.
+void add_asked(const std::vector<MetricSpec>& metrics, const std::string& source, std::vector<Measure>& measures) {
+  std::vector<const MetricSpec*> distinct;
+  for (const MetricSpec& metric : metrics) {
+    const bool known = std::ranges::any_of(distinct, [&](const MetricSpec* one) {
+      return one->value == metric.value && one->neighbours == metric.neighbours;
+    });
+    if (!known) {
+      distinct.push_back(&metric);
+    }
+  }
+  for (const MetricSpec* metric : distinct) {
+    const std::string key = distinct.size() == 1 ? source : source + "." + metric->name;
+    measures.push_back({key, source, metric->value, metric->neighbours});
+  }
+}
+
+}  // namespace
+
+std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources, bool asked) {
   const std::vector<MetricSpec>& metrics = train.measured();
   std::vector<Measure> measures;
   for (const MetricSpec& metric : metrics) {
     for (const std::string& source : sources) {
-      if (!metric.reads(source)) {
+      if (!metric.reads(source) && !(asked && metric.source.empty())) {
         continue;
       }
       const bool has_own_name = !metric.source.empty();
       const std::string key = has_own_name ? metric.name : metrics.size() == 1 ? source : source + "." + metric.name;
       measures.push_back({key, source, metric.value, metric.neighbours});
+    }
+  }
+  for (size_t i = 0; asked && i < sources.size(); ++i) {
+    if (std::ranges::find(measures, sources[i], &Measure::source) == measures.end()) {
+      add_asked(metrics, sources[i], measures);
     }
   }
   return measures;
@@ -154,12 +180,12 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
 }  // namespace
 
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events,
-                            const std::atomic<bool>* stop, const RowsSeen& seen) {
+                            const std::atomic<bool>* stop, const RowsSeen& seen, bool asked) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
   }
-  const std::vector<Measure> measures = measures_of(session.module().train, names);
+  const std::vector<Measure> measures = measures_of(session.module().train, names, asked);
   for (const Measure& measure : measures) {
     session.share(std::span(&measure.value, 1));
   }

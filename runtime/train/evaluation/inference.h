@@ -24,14 +24,15 @@ struct Evaluation {
 
 // A metric or loss to measure on a source. They are listed in `eval` of the train spec; without `eval`, the `metrics`
 // are measured on every source, and the key of a measure is then the name of the source, or "source.metric" if there
-// are several metrics.
+// are several metrics. With `asked`, the user has named the sources, so each is measured: a metric without a source
+// also reads `train`, and a source that no metric reads gets all metrics, with keys as if there were no `eval`.
 struct Measure {
   std::string key;
   std::string source;
   ValueId value;
   int64_t neighbours = 0;  // value of MetricSpec::neighbours
 };
-std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
+std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources, bool asked = false);
 
 // Runs samples [first, first + rows) batch by batch, and calls body(done, count) after each batch: the first `count`
 // rows of the session's results then belong to samples first + done, first + done + 1, ... While the session computes
@@ -47,10 +48,11 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 // Runs all rows of the sources and returns the results of their measures. Broken samples, and the zero rows that fill
 // the last step, are not counted. `stop` is checked before each batch. `seen` is called after each batch, while the
 // session holds the results of samples [done, done + count) of the source; `broken_rows` of the source then lists the
-// broken samples of the batch. Errors: kInterrupted when `stop` is set; XG0408 if no sample of a source can be read.
+// broken samples of the batch. `asked` is that of measures_of. Errors: kInterrupted when `stop` is set; XG0408 if no
+// sample of a source can be read.
 using RowsSeen = std::function<Status(RowSource& source, int64_t done, int64_t count)>;
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
-                            const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {});
+                            const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {}, bool asked = false);
 
 // Runs samples [first, first + rows) and calls body(done, count) like run_rows. This function and the next two add
 // broken samples to `broken`, and the results in their rows are meaningless; if `broken` is null, a broken sample is an
