@@ -138,6 +138,28 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
   return type;
 }
 
+// The type of numbers, one or a row of them, whose missing values a stage replaces or keeps.
+Result<TensorType> numbers_of(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_ASSIGN(TensorType type, as_float(def, input, args));
+  if (type.rank() > 2) {
+    return content_error(
+        "XG0409",
+        {"`{}` needs one number per sample or a row of them, but `{}` is {}", def.name, input.name, to_text(type)},
+        "for pictures write scale(1 / 255), or normalize(mean=.., std=..)");
+  }
+  return type;
+}
+
+Result<TensorType> standardized(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_ASSIGN(TensorType type, numbers_of(def, input, args));
+  const int64_t width = type.row_elements();
+  if (width > kMostStandardized) {
+    return content_error("XG0409", {"`{}` takes at most {} columns, but gets {}", def.name, kMostStandardized, width},
+                         "take fewer columns, or write normalize(mean=.., std=..) with one number for all");
+  }
+  return type;
+}
+
 // The type of a class label: one whole number per sample, or a row of them.
 Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() > 2) {
@@ -206,6 +228,15 @@ Status check_row(const Field& input, std::string_view stage, int64_t end) {
 }
 
 Result<TensorType> columns_of(const AugmentDef& def, const Field& input, const Attrs& args) {
+  if (const auto* names = std::get_if<TextList>(args.find("range"))) {
+    XRUN_TRY(check_row(input, def.name, 0));
+    for (auto name = names->begin(); name != names->end(); ++name) {
+      if (std::find(names->begin(), name, *name) != name) {
+        return content_error("XG0413", {"`{}` names the column `{}` twice", def.name, *name}, "leave one of them out");
+      }
+    }
+    return per_sample(DType::kF32, {std::ssize(*names)});
+  }
   XRUN_TRY(check_interval(args, "range", kMostColumns));
   const auto& range = args.integers("range");
   XRUN_TRY(check_row(input, def.name, range[1]));
@@ -253,6 +284,14 @@ constexpr AugmentDef kAugments[] = {
     {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float},
     {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
      "normalize(mean=127.5, std=127.5)", kReady, normalized},
+    {"standardize", "()", "",
+     "(x - mean) / deviation of each number of a row, both measured once on the source `train` without its random "
+     "stages and stored in checkpoints; a constant column is divided by 1; missing values stay and are not measured; "
+     "at most 65536 columns",
+     "standardize", kReady, standardized},
+    {"fill_missing", "(value: float)", "",
+     "`value` in place of missing values, whose rows are otherwise broken samples; after `standardize`, 0 is the mean",
+     "fill_missing(0)", kReady, numbers_of},
     {"as_index", "(classes: int, first: int = none)", "classes 1..1099511627776, first -1099511627776..1099511627776",
      "a class of 0..classes-1 from a whole number, or from each number of a row, counted from `first` on, which is 0 "
      "by default; texts are classes in byte order",
@@ -267,8 +306,9 @@ constexpr AugmentDef kAugments[] = {
      "label: no loss and no metric counts them; with missing=true also empty cells and those with nan, NA or the like; "
      "before `as_index`",
      "ignore(-1)", kReady, partly_labelled},
-    {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
-     kReady, columns_of},
+    {"columns", "(range: keys)", "",
+     "columns a to b - 1 of a row of a table, counted from 0, or columns by their names in the header, in this order",
+     "columns(0..64)", kReady, columns_of, true},
     {"column", "(index: key)", "index 0..16777216",
      "one column of a row of a table, counted from 0, or by its name in the header, and then a label; `scale(1)` "
      "after a name makes it a number",

@@ -15,6 +15,7 @@
 namespace xrun {
 
 inline constexpr int64_t kMostColumns = 1 << 24;
+inline constexpr int64_t kMostStandardized = 1 << 16;  // columns whose mean and deviation a checkpoint stores
 
 // Makes the error XG0413, "`name` is VALUE", whose help gives the allowed values.
 Error out_of_range(std::string_view name, const Text& value, const Text& allowed);

@@ -60,7 +60,7 @@ Status check_delimiter(const Attrs& args) {
   const std::string& delimiter = args.text("delimiter");
   if (delimiter.size() != 1 || delimiter == "\n" || delimiter == "\r") {
     return out_of_range("delimiter", delimiter.size() == 1 ? "a line break" : fmt::format("\"{}\"", delimiter),
-                        "one character other than a line break");
+                        "one character other than a line break; \" \" stands for runs of spaces and tabs");
   }
   return {};
 }
@@ -137,9 +137,9 @@ constexpr ReaderDef kReaders[] = {
      "directories of tools are left out, counted and named in a warning",
      "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
     {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")", "",
-     "a text table, gzip accepted, read through column(i) and columns(a..b); a column of texts is a label, and "
-     "`header` "
-     "gives the columns names",
+     "a text table, gzip accepted, read through column(i), columns(a..b) and columns(\"a\", \"b\"); a column of "
+     "texts is a label, and `header` gives the columns names; `delimiter` is one character, and \" \" stands for runs "
+     "of blanks",
      "csv(\"digits.csv\", rows=0..1437)", kReady, csv_fields},
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
      "classes 1..1099511627776, samples 1..1099511627776, noise 0..1000000",

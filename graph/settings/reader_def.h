@@ -57,6 +57,7 @@ struct AugmentDef {
   Availability availability = Availability::kReady;
   // The type for arguments within their bounds; called by `infer`.
   Result<TensorType> (*type_of)(const AugmentDef& def, const Field& input, const Attrs& arguments) = nullptr;
+  bool variadic = false;  // the first parameter takes all positional arguments, as one list
 
   // The type of the stage's result for a field. Errors: XG0413 for an argument that is out of range, XG0409 for a field
   // that it does not accept.

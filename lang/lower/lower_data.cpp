@@ -151,7 +151,7 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
                       our_name(NameKind::kStage, name.text, names_of(registry_.augments, &AugmentDef::name), name.span,
                                {"leave it out, or write one of {}", ready(registry_.augments)}));
   }
-  const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
+  const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature, (*def)->variadic);
   Scope env;
   const auto bound = ev_.bind(signature, {.ast = &ast, .args = args, .span = span, .name_span = name.span}, scope, env);
   const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;

@@ -59,6 +59,9 @@ class DirectoryStore final : public CheckpointStore {
     names_of_.clear();
   }
 
+  Result<InputScales> scales() override;
+  void keep_scales(InputScales scales) override { options_.scales = std::move(scales); }
+
   Result<StartedParts> start_from(const std::string& path, const std::vector<std::string>& skip,
                                   TrainState& state) override;
   Status remember(const std::vector<Record>& records) override;

@@ -38,6 +38,7 @@ struct CheckpointOptions {
   bool deterministic = false;
   uint64_t seed = 0;
   ClassTables classes;                    // classes of the run, until `keep_classes` replaces them
+  InputScales scales;                     // means and deviations of the run, until `keep_scales` replaces them
   std::vector<MovedClass> moved_classes;  // classes that had other names in earlier checkpoints
   std::string version;
   int64_t epoch_samples = 0;  // samples in an epoch; 0: unknown

@@ -18,6 +18,11 @@ Result<std::optional<ClassTables>> DirectoryStore::classes() {
   return std::optional(std::move(tables));
 }
 
+Result<InputScales> DirectoryStore::scales() {
+  XRUN_ASSIGN(const auto found, find());
+  return found ? found->info.manifest.scales : InputScales();
+}
+
 Result<StartedParts> DirectoryStore::start_from(const std::string& path, const std::vector<std::string>& skip,
                                                 TrainState& state) {
   XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));

@@ -202,6 +202,8 @@ Status DirectoryStore::write_manifest(Pending& pending, Bytes& bytes) {
   manifest.history = history_;
   manifest.records = pending.records;
   XRUN_ASSIGN(manifest.classes, write_classes());
+  manifest.scales = options_.scales;
+  manifest.format = manifest.scales.empty() ? 5 : 6;
   for (const auto& files : pending.files) {
     manifest.files.insert(manifest.files.end(), files.begin(), files.end());
   }

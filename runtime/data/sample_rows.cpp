@@ -214,6 +214,36 @@ std::vector<Error> SampleRows::warnings() const {
   return warnings;
 }
 
+std::optional<Error> SampleRows::broken_cells() const {
+  if (reader_->columns().empty()) {
+    return std::nullopt;
+  }
+  AugmentScratch scratch;
+  int64_t broken = 0;
+  Error first;
+  for (int64_t sample = 0; sample < samples(); ++sample) {
+    for (const Input& input : inputs_) {
+      Status done = reader_->read(sample, input.field, scratch.source);
+      done = done.ok() ? input.transform.check_cells(scratch) : std::move(done);
+      if (done.ok()) {
+        continue;
+      }
+      if (broken++ == 0) {
+        first = std::move(done).error();
+        first.message = fmt::format("{}: {}", reader_->sample_name(sample), first.message);
+      }
+      break;
+    }
+  }
+  if (broken == 0) {
+    return std::nullopt;
+  }
+  return content_error("XG0412",
+                       {"source `{}`: {} of {} rows {} a cell that cannot be used; the first: {}", name_,
+                        format_count(broken), format_count(samples()), broken == 1 ? "has" : "have", first.message},
+                       first.help, span_);
+}
+
 std::string SampleRows::contents() const {
   Xxh128 digest;
   AugmentScratch scratch;

@@ -15,6 +15,7 @@
 #include "runtime/data/row_labels.h"
 #include "runtime/train/session/batch_source.h"
 #include "runtime/train/state/class_tables.h"
+#include "runtime/train/state/input_scales.h"
 
 namespace xrun::runtime {
 
@@ -61,6 +62,18 @@ class SampleRows {
   // `trained`. `classes` does not change. Errors: XG0402 a class is missing in `trained`, or one side has names and the
   // other has numbers. REQUIRES: `fill` has not been called.
   Status number_by(const ClassTables& trained);
+
+  // Sets the means and deviations of each input with `standardize`, and returns them: those of `trained`, if it has
+  // the input, or else those that are measured on this source, which is then the training source.
+  //   warnings  receives XG0429: columns with only one value
+  // Errors: those of measure_scale. REQUIRES: `fill` has not been called.
+  Result<InputScales> settle_scales(const InputScales& trained, std::vector<Error>& warnings, StopFlag stop = nullptr);
+  // Sets them to those of training. Errors: XG0705 `trained` lacks an input. REQUIRES: `fill` has not been called.
+  Status scale_by(const InputScales& trained);
+
+  // If this source is a table: a warning that counts the rows with cells that the bindings cannot use (XG0412). They
+  // are broken samples.
+  std::optional<Error> broken_cells() const;
 
   // The class of each sample, from the labels of this input; -1 for a broken sample or one without a label. Errors: all
   // samples are broken; those of `fill`; kInterrupted soon after `stop` is set.

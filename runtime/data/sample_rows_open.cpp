@@ -14,6 +14,7 @@
 #include "runtime/data/readers/csv.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/data/source_classes.h"
+#include "runtime/data/source_scales.h"
 
 namespace xrun::runtime {
 namespace {
@@ -39,7 +40,7 @@ DataBinding binding_of(const std::string& input, const DataSpec& data, const Spa
 Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                      StopFlag stop, const std::vector<std::string>* needed) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings), stop));
+  XRUN_ASSIGN(auto reader, open_reader(with_bound_columns(*spec, data.bindings, graph), stop));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span, needed);
 }
 
@@ -52,7 +53,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data
                                                             const Graph& graph,
                                                             const std::vector<std::string>* needed) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, runtime::open_header(with_text_columns(*spec, data.bindings)));
+  XRUN_ASSIGN(auto reader, runtime::open_header(with_bound_columns(*spec, data.bindings, graph)));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span, needed);
 }
 
@@ -152,6 +153,45 @@ Status SampleRows::number_by(const ClassTables& trained) {
       return error;
     }
     input->transform.renumber(std::move(numbers).value());
+  }
+  return {};
+}
+
+Result<InputScales> SampleRows::settle_scales(const InputScales& trained, std::vector<Error>& warnings, StopFlag stop) {
+  InputScales settled;
+  for (Input& input : inputs_) {
+    if (!input.transform.standardizes()) {
+      continue;
+    }
+    if (const InputScale* known = find_scale(trained, input.name)) {
+      settled.push_back(*known);
+    } else {
+      auto measured = measure_scale(*reader_, input.field, input.transform, input.name, warnings, stop);
+      if (!measured.ok()) {
+        Error error = std::move(measured).error();
+        error.message = fmt::format("source `{}`: {}", name_, error.message);
+        error.span = span_;
+        return error;
+      }
+      settled.push_back(std::move(measured).value());
+    }
+    input.transform.standardize_by(settled.back().means, settled.back().deviations);
+  }
+  return settled;
+}
+
+Status SampleRows::scale_by(const InputScales& trained) {
+  for (Input& input : inputs_) {
+    if (!input.needed || !input.transform.standardizes()) {
+      continue;
+    }
+    const InputScale* known = find_scale(trained, input.name);
+    if (known == nullptr) {
+      return content_error("XG0705",
+                           {"`{}` is standardized, but the run of the checkpoint measured no means of it", input.name},
+                           "use the text that the checkpoint was trained with, or train again", span_);
+    }
+    input.transform.standardize_by(known->means, known->deviations);
   }
   return {};
 }

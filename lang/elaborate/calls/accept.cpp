@@ -64,6 +64,7 @@ struct ConstantArgument {
   bool accept_whole() const;
   bool accept_number() const;
   bool accept_list(std::string_view type) const;
+  bool accept_keys() const;
   bool expects(std::string_view wanted) const;  // reports the value and returns false
   std::string what() const { return fmt::format("`{}` of `{}`", param.name.text, signature.name); }
 };
@@ -120,6 +121,21 @@ bool ConstantArgument::accept_list(std::string_view type) const {
   return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
 }
 
+// Accepts a range of positions, a name, or a list of names. One name becomes a list.
+bool ConstantArgument::accept_keys() const {
+  if (value.kind == DatumKind::kString) {
+    const Span span = value.span;
+    value = make_items(DatumKind::kList, {value});
+    value.span = span;
+  }
+  const auto all = [&](DatumKind kind, const auto& is_good) {
+    return value.kind == kind && !value.items->empty() && std::ranges::all_of(*value.items, is_good);
+  };
+  return all(DatumKind::kRange, [](const Datum& end) { return to_int64(end).has_value(); }) ||
+         all(DatumKind::kList, [](const Datum& name) { return name.kind == DatumKind::kString; }) ||
+         expects("a range of whole numbers such as 0..64, or names in quotes");
+}
+
 bool ConstantArgument::accept() const {
   const std::string_view type = param.type.name.text;
   if (type == "int") {
@@ -139,6 +155,9 @@ bool ConstantArgument::accept() const {
   }
   if (type == "key") {
     return value.kind == DatumKind::kString || to_int64(value) || expects("a whole number, or a name in quotes");
+  }
+  if (type == "keys") {
+    return accept_keys();
   }
   if (type == "range") {
     if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {

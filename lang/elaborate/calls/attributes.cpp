@@ -1,4 +1,5 @@
 // Converts arguments of operators, readers and optimizers to attributes.
+// Tests: tests/lang/check_golden_test.cpp, tests/cases/tables_of_features_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -56,15 +57,41 @@ std::optional<AttrValue> to_attr(const Datum& value) {
   return list ? list : list_of<std::string>(*value.items, words_of);
 }
 
+// Joins the values of a variadic parameter, which are lists, to one list; nullopt if one of several is not a list.
+std::optional<Datum> joined(const std::vector<Datum>& values) {
+  if (values.size() == 1) {
+    return values.front();
+  }
+  std::vector<Datum> items;
+  for (const Datum& value : values) {
+    if (value.kind != DatumKind::kList) {
+      return std::nullopt;
+    }
+    items.insert(items.end(), value.items->begin(), value.items->end());
+  }
+  Datum all = make_items(DatumKind::kList, std::move(items));
+  all.span = values.front().span;
+  return all;
+}
+
 }  // namespace
 
 std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std::vector<BoundArg>& bound) {
   Attrs attrs;
   for (const BoundArg& arg : bound) {
-    const Datum& value = arg.value();
-    if (takes_tensor(*arg.param) || value.kind == DatumKind::kTensor || value.kind == DatumKind::kNone) {
+    if (takes_tensor(*arg.param) || arg.value().kind == DatumKind::kTensor || arg.value().kind == DatumKind::kNone) {
       continue;
     }
+    const std::optional<Datum> all = joined(arg.values);
+    if (!all) {
+      report(with_signature(
+          fault("XG0205", arg.span,
+                {"`{}` of `{}` cannot be several ranges, or ranges and names", arg.param->name.text, signature.name},
+                "", {"give one range, or names only"}),
+          signature));
+      return std::nullopt;
+    }
+    const Datum& value = *all;
     // A pair of two equal numbers becomes one number, so that equal calls print alike.
     const bool is_pair = arg.param->type.name.text == "pair" && value.items != nullptr;
     const bool both = is_pair && equal(value.items->front(), value.items->back());

@@ -9,57 +9,23 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "runtime/checkpoint/files/json_entries.h"
+#include "runtime/checkpoint/files/manifest_scales.h"
 #include "runtime/checkpoint/files/own_files.h"
 #include "runtime/formats/bounded_json.h"
 
 namespace xrun::runtime {
 namespace {
 
-using Json = nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 5;
+constexpr int64_t kFormat = 6;
 constexpr size_t kMostClassInputs = 4096;
 constexpr size_t kMostLibraries = 64;
 
 std::string text_of(const ordered_json& object) {
   return object.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
-
-// Reads typed entries; good() returns false once an entry was missing or had another type.
-class Entries {
- public:
-  explicit Entries(const Json& object) : json_(object) {}
-
-  template <typename T>
-  void read(const char* name, T& to) {
-    const auto at = json_.find(name);
-    if (at == json_.end() || !fits(*at, to)) {
-      good_ = false;
-    } else {
-      to = at->template get<T>();
-    }
-  }
-  bool good() const { return good_; }
-  const Json* list(const char* name) {
-    const auto at = json_.find(name);
-    good_ = good_ && at != json_.end() && at->is_array();
-    return good_ ? &*at : nullptr;
-  }
-
- private:
-  static bool fits(const Json& value, const int64_t&) {
-    return value.is_number_integer() &&
-           (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
-  }
-  static bool fits(const Json& value, const uint64_t&) { return value.is_number_unsigned(); }
-  static bool fits(const Json& value, const double&) { return value.is_number(); }
-  static bool fits(const Json& value, const bool&) { return value.is_boolean(); }
-  static bool fits(const Json& value, const std::string&) { return value.is_string(); }
-
-  const Json& json_;
-  bool good_ = true;
-};
 
 Status check_classes(const ManifestClasses& classes, std::string_view name) {
   if (!classes.xxh3.empty() && !is_digest(classes.xxh3)) {
@@ -247,6 +213,9 @@ std::string print_manifest(const Manifest& manifest) {
   } else {
     object["class_names"] = manifest.class_names;
   }
+  if (manifest.format > 5) {
+    object["scales"] = scales_json(manifest.scales);
+  }
   if (manifest.format > 2) {
     object["history"] = history_json(manifest.history);
     object["records"] = records_json(manifest.records);
@@ -288,6 +257,9 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   entries.read("deterministic", manifest.deterministic);
   XRUN_TRY(read_files(entries, manifest, name));
   XRUN_TRY(read_classes(entries, manifest, name));
+  if (manifest.format > 5) {
+    XRUN_ASSIGN(manifest.scales, read_scales(entries, name));
+  }
   if (manifest.format > 2) {
     XRUN_TRY(read_history(entries, manifest, name));
     XRUN_TRY(read_records(entries, manifest, name));

@@ -34,9 +34,15 @@ struct Findings {
   std::vector<runtime::LabelCount> labels;  // for each label that samples may lack: its count in the decoded samples
 };
 
-// Decodes samples of a source. Faults of samples become findings; a fault of the source is an error. `trained`: the
-// classes of the source `train`; set by the call for `train`, and read by later calls.
-Result<Findings> look_into(const Module& module, const SourceSpec& source, runtime::ClassTables& trained) {
+// The classes, means and deviations of the source `train`, which other sources are compared with or use.
+struct Trained {
+  runtime::ClassTables classes;
+  runtime::InputScales scales;
+};
+
+// Decodes samples of a source. Faults of samples become findings; a fault of the source is an error. `trained` is set
+// by the call for the source `train`, and read by later calls.
+Result<Findings> look_into(const Module& module, const SourceSpec& source, Trained& trained) {
   const auto measured = measured_sources(module);
   const bool is_measured = std::ranges::find(measured, source.name) != measured.end();
   const std::vector<std::string> needed = inputs_of_measures(module, source.name);
@@ -44,13 +50,18 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, runti
                                                    is_measured && source.name != kTrained ? &needed : nullptr));
   XRUN_TRY(check_measures(*rows, module));
   if (source.name == kTrained) {
-    trained = rows->classes();
-    XRUN_TRY(use_classes(*rows, module, trained));
+    trained.classes = rows->classes();
+    XRUN_TRY(use_classes(*rows, module, trained.classes));
   }
   if (is_measured) {
-    XRUN_TRY(rows->number_by(trained));
+    XRUN_TRY(rows->number_by(trained.classes));
   }
   Findings found{.holds = rows->reader().describe(), .samples = rows->samples(), .warnings = rows->warnings()};
+  // A source is measured by itself if `train` could not be opened.
+  XRUN_ASSIGN(auto scales, rows->settle_scales(trained.scales, found.warnings));
+  if (source.name == kTrained) {
+    trained.scales = std::move(scales);
+  }
   if (source.name == kTrained && !module.train.name.empty()) {
     if (auto large = runtime::warn_of_large_batch(module.train, found.samples)) {
       found.warnings.push_back(std::move(*large));
@@ -82,6 +93,10 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, runti
       found.labels[i].labels += labels[i].labels;
       found.labels[i].all += rows->partial_labels()[i].positions;
     }
+  }
+  // Tables are counted completely, since their cells are in memory.
+  if (auto broken = rows->broken_cells(); broken && found.decoded < found.samples) {
+    found.warnings.push_back(std::move(*broken));
   }
   return found;
 }
@@ -140,7 +155,7 @@ int check_data(const LoadedModel& model, const Console& console) {
   for (const SourceSpec& source : module.data.sources) {
     sources.insert(source.name == kTrained ? sources.begin() : sources.end(), &source);
   }
-  runtime::ClassTables trained;
+  Trained trained;
   for (const SourceSpec* source : sources) {
     const auto found = look_into(module, *source, trained);
     if (!found.ok()) {

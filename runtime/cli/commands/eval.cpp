@@ -6,6 +6,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
+#include "graph/base/nearest.h"
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/commands/commands.h"
@@ -24,16 +25,36 @@
 namespace xrun::cli {
 namespace {
 
-Status check_names(const Module& module, const std::vector<std::string>& names,
-                   const std::vector<std::string>& measured) {
+// Checks the names that --on gives.
+Status check_names(const Module& module, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  std::ranges::transform(module.data.sources, std::back_inserter(known), &SourceSpec::name);
   for (const std::string& name : names) {
-    if (std::find(measured.begin(), measured.end(), name) == measured.end()) {
-      return usage_error("XG0413", "`" + name + "` is not a source that `train " + module.train.name + "` measures",
-                         measured.empty() ? "name metrics in `train`, or an `eval` group"
-                                          : fmt::format("one of: {}", fmt::join(measured, ", ")));
+    if (std::ranges::find(known, name) == known.end()) {
+      return usage_error("XG0413", {"data `{}` has no source `{}`", module.data.name, name},
+                         nearest_names(name, known));
     }
   }
   return {};
+}
+
+// Returns the names of the sources to measure.
+Result<std::vector<std::string>> sources_to_measure(const Module& module, const EvalArgs& args,
+                                                    const runtime::WantedMeasures& wanted) {
+  XRUN_TRY(check_names(module, args.on));
+  const bool has_metrics = !module.train.measured().empty() || !wanted.own.empty();
+  std::vector<std::string> names = args.on.empty() ? measured_sources(module) : args.on;
+  if (!has_metrics || names.empty()) {
+    return content_error("XG0413",
+                         {"`train {}` measures nothing{}", module.train.name,
+                          has_metrics ? ": its metrics need a source other than `train`, and there is none" : ""},
+                         has_metrics ? "declare another source in `data`, or measure the training source: --on train"
+                                     : "name metrics in `train`, or an `eval` group");
+  }
+  for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
+    names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
+  }
+  return names;
 }
 
 // The results of an evaluation.
@@ -101,9 +122,9 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
 }
 
 // Checks that `--roc` has curves to write, and that it may write them.
-Status check_roc(const Module& module, const std::vector<std::string>& names,
-                 const std::vector<runtime::Measure>& files, const EvalArgs& args) {
-  const auto measures = runtime::measures_of(module, names, files);
+Status check_roc(const Module& module, const std::vector<std::string>& names, const runtime::WantedMeasures& wanted,
+                 const EvalArgs& args) {
+  const auto measures = runtime::measures_of(module, names, wanted);
   if (!args.roc.empty() &&
       std::ranges::none_of(measures, [](const auto& one) { return one.verification.has_value(); })) {
     return usage_error("XG0906", "`--roc` writes the curves of `verification`, which is not measured",
@@ -117,23 +138,9 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                             const std::vector<runtime::Measure>& files, const Result<runtime::CheckpointInfo>& info,
                             runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
-  std::vector<std::string> measured = measured_sources(module);
-  std::ranges::transform(files, std::back_inserter(measured), &runtime::Measure::source);
-  std::vector<std::string> names = args.on.empty() ? measured : args.on;
-  for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
-    names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
-  }
-  if (measured.empty()) {
-    return content_error(
-        "XG0413",
-        "`train " + module.train.name + "` measures nothing" +
-            (module.train.measured().empty() ? ""
-                                             : ": its metrics need a source other than `train`, and there is none"),
-        module.train.measured().empty() ? "name metrics in `train`, or an `eval` group"
-                                        : "declare another source in `data`");
-  }
-  XRUN_TRY(check_names(module, names, measured));
-  XRUN_TRY(check_roc(module, names, files, args));
+  const runtime::WantedMeasures wanted{.own = files, .all = !args.on.empty()};
+  XRUN_ASSIGN(const std::vector<std::string> names, sources_to_measure(module, args, wanted));
+  XRUN_TRY(check_roc(module, names, wanted, args));
   std::vector<Ranking> rankings;
   if (wants_classes(args)) {
     XRUN_TRY(check_class_files(args));
@@ -142,14 +149,15 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events, {.own = files}));
+  XRUN_ASSIGN(const auto sources,
+              open_row_sources(planned, names, {classes, info->manifest.scales}, events, {.measures = wanted}));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {
     pointers.push_back(source.get());
   }
   if (!wants_classes(args)) {
-    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr, {}, files));
+    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr, {}, wanted));
     XRUN_TRY(args.roc.empty() ? Status() : write_roc(args.roc, evaluation.verified));
     return Measurement{.evaluation = std::move(evaluation), .step = info->manifest.step};
   }
@@ -159,7 +167,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                                    [&](runtime::RowSource& source, int64_t done, int64_t count) {
                                      return classification.add(source, done, count);
                                    },
-                                   files));
+                                   wanted));
   XRUN_TRY(write_class_files(args, classification.sources()));
   XRUN_TRY(args.roc.empty() ? Status() : write_roc(args.roc, evaluation.verified));
   return Measurement{std::move(evaluation), info->manifest.step, classification.sources()};

@@ -63,10 +63,6 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (const auto large = runtime::warn_of_large_batch(train, rows->samples())) {
     events.on(runtime::WarnEvent{large->code, large->message + "; " + large->help});
   }
-  Facts facts;
-  if (job.world != nullptr) {
-    add_facts(*rows, facts);
-  }
   DataMemory memory;
   memory.add(*rows, module.data);
   memory.readers += runtime::SampleSequence::memory(train.order, rows->samples());
@@ -85,6 +81,17 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   XRUN_ASSIGN(const auto trained, checkpoints->classes());
   XRUN_ASSIGN(const runtime::ClassTables classes, settle_classes(*rows, trained, module, args.extend, events));
   checkpoints->keep_classes(classes);
+  XRUN_ASSIGN(const auto known, checkpoints->scales());
+  std::vector<Error> warnings;
+  XRUN_ASSIGN(const runtime::InputScales scales, rows->settle_scales(known, warnings, &StopSignals::requested()));
+  for (const Error& warning : warnings) {
+    events.on(runtime::WarnEvent{warning.code, warning.message});
+  }
+  checkpoints->keep_scales(scales);
+  Facts facts;
+  if (job.world != nullptr) {
+    add_facts(*rows, facts);
+  }
   if (may_go_on || trained) {
     XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, classes, &StopSignals::requested()));
   }
@@ -110,7 +117,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events,
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, {classes, scales}, events,
                                           {.stop = &StopSignals::requested(),
                                            .on_bad = warn,
                                            .memory = &memory,

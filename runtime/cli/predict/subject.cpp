@@ -122,7 +122,7 @@ Status Subject::check(const PlannedModel& planned, const PredictArgs& args) {
   return {};
 }
 
-Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& args, const runtime::ClassTables& trained,
+Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& args, const TrainedTables& trained,
                               runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> needed = inputs_of_results(module.graph);
@@ -131,10 +131,11 @@ Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& ar
   events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = args.source.empty() ? "files" : args.source});
   XRUN_ASSIGN(auto samples, open_samples(module, args, needed));
   warn_of(*samples, events);
-  XRUN_TRY(samples->number_by(trained));
+  XRUN_TRY(samples->number_by(trained.classes));
+  XRUN_TRY(samples->scale_by(trained.scales));
   subject.label_input_ = label_input(planned.model.file.module);
   subject.names_ = runtime::names_in(samples->classes(), subject.label_input_);
-  const runtime::ClassTable* table = runtime::table_for(trained, samples->classes(), subject.label_input_);
+  const runtime::ClassTable* table = runtime::table_for(trained.classes, samples->classes(), subject.label_input_);
   if (table != nullptr && table->named) {
     subject.numbers_ = runtime::positions_of(subject.names_, table->names);
   }

@@ -9,9 +9,9 @@
 
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/model/planned.h"
+#include "runtime/cli/sources/run_sources.h"
 #include "runtime/train/events/events.h"
 #include "runtime/train/session/batch_source.h"
-#include "runtime/train/state/class_tables.h"
 
 namespace xrun::cli {
 
@@ -26,7 +26,7 @@ class Subject {
   // Checks the arguments as far as that is possible before data is opened. Errors: XG0905.
   static Status check(const PlannedModel& planned, const PredictArgs& args);
   // `trained`: the classes of training. Errors: those of `check` and of opening; XG0902 rows outside the source.
-  static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args, const runtime::ClassTables& trained,
+  static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args, const TrainedTables& trained,
                               runtime::EventSink& events);
 
   runtime::RowSource& rows() { return *rows_; }

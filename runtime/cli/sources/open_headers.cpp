@@ -56,7 +56,11 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
     }
     XRUN_TRY(check_measures(**rows, module));
     headers.memory.add(**rows, module.data);
-    const Diagnostics found = as_warnings((*rows)->warnings());
+    std::vector<Error> warnings = (*rows)->warnings();
+    if (auto broken = (*rows)->broken_cells()) {
+      warnings.push_back(std::move(*broken));
+    }
+    const Diagnostics found = as_warnings(warnings);
     for (const Diagnostic& warning : found.all()) {
       headers.warnings.add(warning);
     }

@@ -31,16 +31,16 @@ std::vector<std::string> measured_sources(const Module& module) {
 }
 
 std::vector<std::string> inputs_of_measures(const Module& module, const std::string& source,
-                                            const std::vector<runtime::Measure>& own) {
+                                            const runtime::WantedMeasures& wanted) {
   std::vector<ValueId> values;
-  for (const runtime::Measure& measure : runtime::measures_of(module, {source}, own)) {
+  for (const runtime::Measure& measure : runtime::measures_of(module, {source}, wanted)) {
     values.push_back(measure.value);
   }
   return inputs_of(module.graph, values);
 }
 
-Status check_measures(const runtime::SampleRows& rows, const Module& module, const std::vector<runtime::Measure>& own) {
-  for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, own)) {
+Status check_measures(const runtime::SampleRows& rows, const Module& module, const runtime::WantedMeasures& wanted) {
+  for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, wanted)) {
     if (measure.verification) {
       const bool has_same = rows.reader().find_field(kPairField) >= 0;
       XRUN_TRY(runtime::check_pairs(rows.name(), rows.samples(), has_same, *measure.verification));
@@ -115,17 +115,18 @@ void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
 
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const runtime::ClassTables& trained,
+                                                                          const TrainedTables& trained,
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
     events.on(runtime::WorkEvent{.work = runtime::Work::kOpen, .subject = name});
-    const std::vector<std::string> needed = inputs_of_measures(module, name, options.own);
+    const std::vector<std::string> needed = inputs_of_measures(module, name, options.measures);
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop, &needed));
-    XRUN_TRY(check_measures(*rows, module, options.own));
-    XRUN_TRY(rows->number_by(trained));
+    XRUN_TRY(check_measures(*rows, module, options.measures));
+    XRUN_TRY(rows->number_by(trained.classes));
+    XRUN_TRY(rows->scale_by(trained.scales));
     warn_of(*rows, events);
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);

@@ -46,20 +46,25 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
 // Passes the warnings of an opened source to `events`.
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events);
 
-// open_row_sources opens the named sources in the given order for evaluation with the inference graph, and numbers
-// their classes as in training. It calls `on_bad` once for each broken sample, however often the sample is read.
-// Errors: those of SampleRows::open and number_by; kInterrupted after `stop` is set.
+// open_row_sources opens the named sources in the given order for evaluation with the inference graph. Their
+// classes are numbered, and their inputs standardized, as in training. It calls `on_bad` once for each broken sample,
+// however often the sample is read. Errors: those of SampleRows::open, number_by and scale_by; kInterrupted after
+// `stop` is set.
+struct TrainedTables {
+  const runtime::ClassTables& classes;
+  const runtime::InputScales& scales;
+};
 struct RowOptions {
   StopFlag stop = nullptr;
   BadSampleTold on_bad = nullptr;
   DataMemory* memory = nullptr;  // receives the memory of the sources; null: it is not counted
   Facts* facts = nullptr;        // receives the facts of the sources; null: they are not collected
   runtime::RowTasks::Patience patience;
-  std::vector<runtime::Measure> own;  // measures of sources that the module does not measure
+  runtime::WantedMeasures measures;
 };
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const runtime::ClassTables& trained,
+                                                                          const TrainedTables& trained,
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options = {});
 
@@ -70,13 +75,13 @@ void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console&
 // `metrics` if there is no `eval`.
 std::vector<std::string> measured_sources(const Module& module);
 
-// The inputs from which the metrics of a source are computed; `own` is that of measures_of. The source may lack all
+// The inputs from which the metrics of a source are computed; `wanted` is that of measures_of. The source may lack all
 // others, such as labels of other metrics.
 std::vector<std::string> inputs_of_measures(const Module& module, const std::string& source,
-                                            const std::vector<runtime::Measure>& own = {});
+                                            const runtime::WantedMeasures& wanted = {});
 
 // Checks that an opened source has what its metrics compare. Errors: those of runtime::check_pairs.
 Status check_measures(const runtime::SampleRows& rows, const Module& module,
-                      const std::vector<runtime::Measure>& own = {});
+                      const runtime::WantedMeasures& wanted = {});
 
 }  // namespace xrun::cli

@@ -36,7 +36,9 @@ constexpr PlainStage kPlainStages[] = {
     {.name = "color_jitter", .run = run_color_jitter, .a = {"brightness", "contrast", "saturation"}},
     {"as_index", run_as_index, "classes", "first"},
     {"as_class", run_as_class},
-    {"column", run_column, "index"},
+    {"columns", run_columns},
+    {"column", run_column},
+    {"standardize", run_standardize},
     {.name = "random_affine", .run = run_affine, .a = {"rotate", "scale", "shear", "shift"}},
     {.name = "random_stroke", .run = run_stroke, .a = {"w"}},
     {.name = "random_blur", .run = run_blur, .a = {"p"}},
@@ -193,8 +195,8 @@ Step augment_step(const CallSpec& call) {
   if (call.name == "random_resized_crop") {
     return {.run = run_resized_crop, .a = {static_cast<float>(args.real("area", 0.08))}, .size = args.integer("size")};
   }
-  if (call.name == "columns") {
-    return {.run = run_columns, .size = args.integers("range")[0], .extra = args.integers("range")[1]};
+  if (call.name == "fill_missing") {
+    return {.run = run_fill_missing, .values = {args.real("value")}};
   }
   const auto stage = std::ranges::find(kPlainStages, call.name, &PlainStage::name);
   if (stage == std::end(kPlainStages)) {

@@ -84,9 +84,11 @@ struct AugmentStep {
   bool fast = false;               // `decode` may approximate pictures that are resized to at most half of their size
   bool defers = false;             // `decode` leaves the decoding to the next stage
   std::string_view name;           // name of the stage
-  std::vector<std::string> names;  // names of the columns that the stage reads, if the columns have names
-  std::vector<double> values;      // ignored numbers, for `ignore`
-  bool missing = false;            // missing values are kept for a later stage `ignore`
+  std::vector<int64_t> columns;    // positions of the columns that the stage reads
+  std::vector<std::string> names;  // names of these columns, if they have names
+  std::vector<double> values;      // numbers of `ignore`, the value of `fill_missing`, the means of `standardize`
+  std::vector<double> deviations;  // deviations of `standardize`, one for each mean
+  bool missing = false;            // missing values are kept for a later stage `ignore` or `fill_missing`
 };
 
 // Makes the step of one stage of a binding; its `run` is null if this version has no stage of that name.

@@ -12,30 +12,35 @@
 namespace xrun::runtime {
 namespace {
 
-Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
+// The error for a cell without a usable number, with the column and the value of the cell. `i`: place of the column in
+// step.columns.
+Error unusable(const AugmentStep& step, size_t i, double value) {
+  const std::string name = i < step.names.size() ? fmt::format(" (`{}`)", step.names[i]) : "";
+  return content_error("XG0412",
+                       {"column {}{} is {}", step.columns[i], name,
+                        std::isnan(value) ? "a missing value" : "infinite or more than f32 can hold"},
+                       std::isnan(value) ? "fill the cell in, remove the line, or raise `max_bad`"
+                                         : "correct the cell, remove the line, or raise `max_bad`");
+}
+
+// Copies the cells of the step's columns to `to`. Errors: XG0404 there is no such column; XG0412 a cell is not usable.
+Status read_cells(const AugmentStep& step, const AugmentScratch& scratch, double* to) {
   const FieldValue& row = scratch.source;
   XRUN_CHECK(scratch.form == AugmentScratch::kSource && row.dtype == DType::kF64,
              "a column of something that is not a table");
-  if (end > row.dims[0]) {
-    return content_error("XG0404", {"a row of {} columns has no column {}", row.dims[0], end - 1},
-                         "columns are counted from 0");
+  const auto* cells = reinterpret_cast<const double*>(row.bytes.data());
+  for (size_t i = 0; i < step.columns.size(); ++i) {
+    const int64_t column = step.columns[i];
+    if (column >= row.dims[0]) {
+      return content_error("XG0404", {"a row of {} columns has no column {}", row.dims[0], column},
+                           "columns are counted from 0");
+    }
+    to[i] = cells[column];
+    if (!std::isfinite(to[i]) && !(step.missing && std::isnan(to[i]))) {
+      return unusable(step, i, to[i]);
+    }
   }
-  return reinterpret_cast<const double*>(row.bytes.data());
-}
-
-// The error for a cell without a usable number, with the column and the value of the cell.
-Error unusable(const AugmentStep& step, int64_t column, double value) {
-  const auto at = static_cast<size_t>(column - step.size);
-  const std::string name = at < step.names.size() ? fmt::format(" (`{}`)", step.names[at]) : "";
-  return content_error(
-      "XG0412",
-      {"column {}{} is {}", column, name, std::isnan(value) ? "a missing value" : "infinite or more than f32 can hold"},
-      std::isnan(value) ? "fill the cell in, remove the line, or raise `max_bad`"
-                        : "correct the cell, remove the line, or raise `max_bad`");
-}
-
-bool is_usable(const AugmentStep& step, double value) {
-  return std::isfinite(value) || (step.missing && std::isnan(value));
+  return {};
 }
 
 // Converts a number to a class, which is counted from 0; `first` is the number of the first class.
@@ -72,23 +77,41 @@ Status check_exact(double number) {
 }  // namespace
 
 Status run_columns(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const double* row, row_of(scratch, step.extra));
-  scratch.row.assign(row + step.size, row + step.extra);
-  const auto bad = std::ranges::find_if_not(scratch.row, [&](double x) { return is_usable(step, x); });
-  if (bad != scratch.row.end()) {
-    return unusable(step, step.size + (bad - scratch.row.begin()), *bad);
-  }
+  scratch.row.resize(step.columns.size());
+  XRUN_TRY(read_cells(step, scratch, scratch.row.data()));
   scratch.form = AugmentScratch::kRow;
   return {};
 }
 
 Status run_column(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const double* row, row_of(scratch, step.size + 1));
-  scratch.number = row[step.size];
-  if (!is_usable(step, scratch.number)) {
-    return unusable(step, step.size, scratch.number);
-  }
+  XRUN_TRY(read_cells(step, scratch, &scratch.number));
   scratch.form = AugmentScratch::kNumber;
+  return {};
+}
+
+Status run_fill_missing(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&) {
+  if (scratch.form == AugmentScratch::kPicture) {  // numbers that a stage before this one has converted to f32
+    float* row = scratch.picture.row(0, 0);
+    std::replace_if(
+        row, row + scratch.picture.width(), [](float x) { return std::isnan(x); }, static_cast<float>(step.values[0]));
+    return {};
+  }
+  load_row(scratch);
+  std::ranges::replace_if(
+      scratch.row, [](double x) { return std::isnan(x); }, step.values[0]);
+  return {};
+}
+
+Status run_standardize(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&) {
+  load_row(scratch);
+  if (step.values.size() != scratch.row.size()) {
+    return content_error(
+        "XG0404", {"`standardize` gets {} numbers, but training measured {}", scratch.row.size(), step.values.size()},
+        "give all sources the same columns");
+  }
+  for (size_t i = 0; i < scratch.row.size(); ++i) {
+    scratch.row[i] = (scratch.row[i] - step.values[i]) / step.deviations[i];
+  }
   return {};
 }
 

@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 #include "graph/base/errors.h"
-#include "graph/base/nearest.h"
 #include "ops/simd/simd.h"
+#include "runtime/data/augment/column_choice.h"
 #include "runtime/data/augment/decode_stage.h"
 #include "runtime/data/augment/ignore.h"
 #include "runtime/data/augment/picture_stages.h"
@@ -52,75 +53,35 @@ Error at(Error error, const Span& span) {
 
 namespace {
 
-// Returns the position of the column that a stage selects by number or by its name in the header.
-Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> columns) {
-  if (const auto* position = std::get_if<int64_t>(&index)) {
-    return *position;
-  }
-  const auto& name = std::get<std::string>(index);
-  const auto found = std::ranges::find(columns, name, &CsvColumn::name);
-  if (found != columns.end()) {
-    return found - columns.begin();
-  }
-  std::vector<std::string> names;
-  std::ranges::transform(columns, std::back_inserter(names), &CsvColumn::name);
-  std::erase(names, "");
-  return content_error(
-      "XG0413", {"the table has no column `{}`", name},
-      names.empty() ? "say that its first line holds names: csv(..., header=true)" : nearest_names(name, names));
-}
-
-// Resolves the columns in the first stage of a binding to a table: a column becomes a position, and the texts of the
-// column are stored in `texts`.
-Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::span<const CsvColumn> columns,
-                                 std::vector<std::string>& texts) {
-  int64_t begin = 0;
-  int64_t end = 0;
-  if (call.name == "column") {
-    XRUN_ASSIGN(begin, find_column(*call.args.find("index"), columns));
-    call.args.set("index", begin);
-    end = begin + 1;
-  } else if (call.name == "columns") {
-    begin = call.args.integers("range")[0];
-    end = call.args.integers("range")[1];
-  }
-  for (int64_t i = begin; i < std::min(end, std::ssize(columns)); ++i) {
-    const CsvColumn& column = columns[static_cast<size_t>(i)];
-    if (column.fault.empty()) {
-      continue;
-    }
-    if (call.name == "columns" || is_float(target.dtype)) {
-      return content_error("XG0412", column.fault, column.help);
-    }
-    texts = column.texts;
-  }
-  return call;
-}
-
 // The stages of a binding. If no stage selects columns of a table, a stage that reads and checks all columns is added
 // first.
 std::vector<CallSpec> stages_of(const DataBinding& binding, std::span<const CsvColumn> columns) {
   std::vector<CallSpec> stages = binding.stages;
-  const bool selects = !stages.empty() && (stages[0].name == "column" || stages[0].name == "columns");
+  const bool selects = !stages.empty() && selects_columns(stages[0]);
   if (!columns.empty() && !selects) {
     stages.insert(stages.begin(), {"columns", {{"range", std::vector<int64_t>{0, std::ssize(columns)}}}, binding.span});
   }
   return stages;
 }
 
-// The names of the columns that a stage reads.
-std::vector<std::string> names_of(const CallSpec& call, std::span<const CsvColumn> columns) {
-  const bool one = call.name == "column";
-  const int64_t begin = one ? call.args.integer("index") : call.args.integers("range")[0];
-  const int64_t end = std::min(one ? begin + 1 : call.args.integers("range")[1], std::ssize(columns));
-  std::vector<std::string> names;
-  for (int64_t i = begin; i < end && !columns[static_cast<size_t>(i)].name.empty(); ++i) {
-    names.push_back(columns[static_cast<size_t>(i)].name);
-  }
-  return names;
-}
-
 }  // namespace
+
+// Checks a stage against the stages before it.
+Status Transform::check_stage(const CallSpec& call) const {
+  if (call.name == "as_index" && !texts_.empty() && call.args.has("first")) {
+    return at(content_error("XG0409", "the labels are texts, which have no first number", "leave `first` out"),
+              call.span);
+  }
+  if ((call.name == "fill_missing" || call.name == "standardize") && !texts_.empty()) {
+    return at(content_error("XG0409", {"`{}` needs numbers, but the column holds texts", call.name},
+                            "for texts that stand for no label write `ignore(missing=true)`"),
+              call.span);
+  }
+  if (call.name == "standardize" && standardize_ >= 0) {
+    return at(content_error("XG0409", "a binding standardizes twice", "leave one `standardize` out"), call.span);
+  }
+  return {};
+}
 
 Result<Transform> Transform::compile(const DataBinding& binding, const Field& field, const TensorType& target,
                                      std::span<const CsvColumn> columns, const std::vector<std::string>& names) {
@@ -132,21 +93,20 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
   const std::vector<CallSpec> stages = stages_of(binding, columns);
   const size_t added = stages.size() - binding.stages.size();
   for (size_t i = 0; i < stages.size(); ++i) {
-    CallSpec call = stages[i];
-    if (i == 0 && !columns.empty()) {
-      auto resolved = resolve_columns(call, target, columns, made.texts_);
-      if (!resolved.ok()) {
-        return at(std::move(resolved).error(), call.span);
+    const CallSpec& call = stages[i];
+    ColumnChoice chosen;
+    if (selects_columns(call)) {
+      auto found = choose_columns(call, target, columns);
+      if (!found.ok()) {
+        return at(std::move(found).error(), call.span);
       }
-      call = std::move(resolved).value();
+      chosen = std::move(found).value();
+      made.texts_ = std::move(chosen.texts);
     }
-    if (call.name == "as_index" && !made.texts_.empty() && call.args.has("first")) {
-      return at(content_error("XG0409", "the labels are texts, which have no first number", "leave `first` out"),
-                call.span);
-    }
+    XRUN_TRY(made.check_stage(call));
     const AugmentDef* def = data_registry().find_augment(call.name);
     XRUN_CHECK(def != nullptr, "a stage that the checker let pass: " + call.name);
-    auto type = def->infer(value, stages[i].args);
+    auto type = def->infer(value, call.args);
     if (!type.ok()) {
       return at(std::move(type).error(), call.span);
     }
@@ -168,11 +128,14 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     step.name = def->name;
     step.method.is_bytes = value.type.dtype == DType::kU8;
     step.stage = i < added ? 0 : i - added;  // key of the stage's random draws; the added stage draws no numbers
-    if (i == 0 && !columns.empty()) {
-      step.names = names_of(call, columns);
+    step.columns = std::move(chosen.positions);
+    step.names = std::move(chosen.names);
+    step.missing = std::ranges::any_of(binding.stages, [](const CallSpec& stage) {
+      return stage.name == "fill_missing" || (stage.name == "ignore" && ignores_missing(stage));
+    });
+    if (call.name == "standardize") {
+      made.standardize_ = std::ssize(made.steps_);
     }
-    step.missing = std::ranges::any_of(
-        binding.stages, [](const CallSpec& stage) { return stage.name == "ignore" && ignores_missing(stage); });
     made.steps_.push_back(std::move(step));
     value.type = std::move(type).value();
     value.encoded = false;
@@ -201,6 +164,33 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
   }
   made.classes_ = made.texts_.empty() ? value.type.classes : std::ssize(made.texts_);
   return made;
+}
+
+Result<std::span<const double>> Transform::before_standardizing(AugmentScratch& scratch) const {
+  scratch.form = AugmentScratch::kSource;
+  for (const AugmentStep& step : std::span(steps_).first(static_cast<size_t>(standardize_))) {
+    XRUN_TRY(step.run(step, scratch, DrawKey{.training = false}));
+  }
+  load_row(scratch);
+  return std::span<const double>(scratch.row);
+}
+
+void Transform::standardize_by(std::vector<double> means, std::vector<double> deviations) {
+  AugmentStep& step = steps_[static_cast<size_t>(standardize_)];
+  step.values = std::move(means);
+  step.deviations = std::move(deviations);
+}
+
+std::string Transform::column_label(size_t i) const {
+  const AugmentStep& first = steps_[0];
+  return i < first.names.size()     ? fmt::format("`{}`", first.names[i])
+         : i < first.columns.size() ? fmt::format("{}", first.columns[i])
+                                    : fmt::format("{}", i);
+}
+
+Status Transform::check_cells(AugmentScratch& scratch) const {
+  scratch.form = AugmentScratch::kSource;
+  return steps_.empty() || steps_[0].columns.empty() ? Status() : steps_[0].run(steps_[0], scratch, DrawKey());
 }
 
 namespace {

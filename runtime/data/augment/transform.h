@@ -55,15 +55,29 @@ class Transform {
   // The input that the binding feeds.
   const TensorType& target() const { return target_; }
 
+  // Whether a stage is `standardize`.
+  bool standardizes() const { return standardize_ >= 0; }
+  // Runs the stages before `standardize` as outside of training, and returns the numbers that it gets, valid until the
+  // next run with `scratch`. Errors: those of `run`. REQUIRES: standardizes().
+  Result<std::span<const double>> before_standardizing(AugmentScratch& scratch) const;
+  // Sets the means and deviations of `standardize`; before that, `run` fails. REQUIRES: standardizes().
+  void standardize_by(std::vector<double> means, std::vector<double> deviations);
+  // The name in messages of the column whose number is at place `i` of a row: its name in the header, or its position.
+  std::string column_label(size_t i) const;
+  // Checks the cells of a table's row, in scratch.source, that the binding reads. Errors: XG0412, XG0404.
+  Status check_cells(AugmentScratch& scratch) const;
+
   // Bytes of one row.
   Bytes row_bytes() const { return row_bytes_; }
 
  private:
+  Status check_stage(const CallSpec& call) const;
   Status store_row(AugmentScratch& scratch, std::byte* out) const;
 
   std::vector<AugmentStep> steps_;
-  bool decodes_ = false;     // whether the first step decodes a picture
-  bool is_partial_ = false;  // whether a step is `ignore`
+  int64_t standardize_ = -1;  // position of `standardize` in `steps_`; -1: there is none
+  bool decodes_ = false;      // whether the first step decodes a picture
+  bool is_partial_ = false;   // whether a step is `ignore`
   std::vector<std::string> unmatched_;
   TensorType target_;
   int64_t classes_ = 0;

@@ -1,10 +1,10 @@
-// Tests: tests/runtime/data/readers/reader_test.cpp
 #include "runtime/data/readers/csv.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/utf8.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/foreign.h"
 
@@ -22,6 +22,9 @@ class CsvReader final : public Reader {
   const std::vector<Field>& fields() const override { return fields_; }
   int64_t classes() const override { return 0; }
   Status read(int64_t sample, int, FieldValue& out) const override {
+    if (const CsvFault* fault = table_.fault_of(sample)) {
+      return not_a_number(*fault);
+    }
     const auto row =
         std::span(table_.numbers).subspan(static_cast<size_t>(sample * shape_[0]), static_cast<size_t>(shape_[0]));
     out.set_view(DType::kF64, shape_, std::as_bytes(row));
@@ -40,9 +43,20 @@ class CsvReader final : public Reader {
     return {content_error("XG0418", {"{}: all names in the header are numbers: the first row may be a sample", path_},
                           "leave `header=true` out if it is one")};
   }
-  Bytes memory() const override { return static_cast<Bytes>(table_.numbers.size() * sizeof(double)); }
+  Bytes memory() const override {
+    constexpr size_t kFault = sizeof(CsvFault) + CsvTable::kLongestFault;
+    return static_cast<Bytes>(table_.numbers.size() * sizeof(double) + table_.faults.size() * kFault);
+  }
 
  private:
+  Error not_a_number(const CsvFault& fault) const {
+    const std::string& name = table_.columns[static_cast<size_t>(fault.column)].name;
+    return content_error("XG0412",
+                         {"column {}{} is \"{}\", not a number", fault.column,
+                          name.empty() ? "" : fmt::format(" (`{}`)", name), printable_line(fault.text)},
+                         "correct the cell, remove the line, or raise `max_bad`");
+  }
+
   CsvTable table_;
   std::string path_;
   std::array<int64_t, 1> shape_{};
@@ -53,42 +67,70 @@ class CsvReader final : public Reader {
 
 namespace {
 
+// Arguments that with_bound_columns adds to a call of the reader. Ranges are stored as a, b, a, b, ...
 constexpr std::string_view kTextPositions = "text_positions";
 constexpr std::string_view kTextNames = "text_names";
+constexpr std::string_view kNumberRanges = "number_ranges";
+constexpr std::string_view kNumberNames = "number_names";
 
-std::vector<CsvKey> text_columns(const Attrs& args) {
-  std::vector<CsvKey> keys;
-  if (args.has(kTextPositions)) {
-    keys.insert(keys.end(), args.integers(kTextPositions).begin(), args.integers(kTextPositions).end());
+void read_bound_columns(const Attrs& args, CsvOptions& options) {
+  if (!args.has(kTextPositions)) {
+    return;
   }
-  if (args.has(kTextNames)) {
-    keys.insert(keys.end(), args.texts(kTextNames).begin(), args.texts(kTextNames).end());
+  options.texts.assign(args.integers(kTextPositions).begin(), args.integers(kTextPositions).end());
+  options.texts.insert(options.texts.end(), args.texts(kTextNames).begin(), args.texts(kTextNames).end());
+  const auto& ranges = args.integers(kNumberRanges);
+  for (size_t i = 0; i + 1 < ranges.size(); i += 2) {
+    options.number_ranges.emplace_back(ranges[i], ranges[i + 1]);
   }
-  return keys;
+  options.number_names = args.texts(kNumberNames);
+}
+
+bool feeds_numbers(const DataBinding& binding, const Graph& graph) {
+  const auto input = std::ranges::find(graph.inputs, binding.target, &NamedValue::name);
+  return input != graph.inputs.end() && graph.value(input->value).type.classes == 0;
 }
 
 }  // namespace
 
-SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bindings) {
+SourceSpec with_bound_columns(SourceSpec spec, const std::vector<DataBinding>& bindings, const Graph& graph) {
+  if (spec.reader.name != "csv") {
+    return spec;
+  }
   std::vector<int64_t> positions;
+  std::vector<int64_t> ranges;
   TextList names;
+  TextList number_names;
   for (const DataBinding& binding : bindings) {
     const auto& stages = binding.stages;
-    if (stages.empty() || stages[0].name != "column" ||
-        std::ranges::find(stages, "as_class", &CallSpec::name) == stages.end()) {
+    const bool is_text = std::ranges::find(stages, "as_class", &CallSpec::name) != stages.end();
+    const bool selects = !stages.empty() && (stages[0].name == "column" || stages[0].name == "columns");
+    if (!selects) {
+      ranges.insert(ranges.end(), {0, INT64_MAX});  // the binding reads all columns
       continue;
     }
-    const AttrValue& index = *stages[0].args.find("index");
-    if (const auto* position = std::get_if<int64_t>(&index)) {
+    const AttrValue& chosen = stages[0].args.all()[0].second;  // the stage's only argument
+    const auto* position = std::get_if<int64_t>(&chosen);
+    if (stages[0].name == "columns" || feeds_numbers(binding, graph)) {
+      if (const auto* range = std::get_if<std::vector<int64_t>>(&chosen)) {
+        ranges.insert(ranges.end(), range->begin(), range->end());
+      } else if (const auto* several = std::get_if<TextList>(&chosen)) {
+        number_names.insert(number_names.end(), several->begin(), several->end());
+      } else if (position != nullptr) {
+        ranges.insert(ranges.end(), {*position, *position + 1});
+      } else {
+        number_names.push_back(std::get<std::string>(chosen));
+      }
+    } else if (is_text && position != nullptr) {
       positions.push_back(*position);
-    } else {
-      names.push_back(std::get<std::string>(index));
+    } else if (is_text) {
+      names.push_back(std::get<std::string>(chosen));
     }
   }
-  if (spec.reader.name == "csv" && !(positions.empty() && names.empty())) {
-    spec.reader.args.set(kTextPositions, std::move(positions));
-    spec.reader.args.set(kTextNames, std::move(names));
-  }
+  spec.reader.args.set(kTextPositions, std::move(positions));
+  spec.reader.args.set(kTextNames, std::move(names));
+  spec.reader.args.set(kNumberRanges, std::move(ranges));
+  spec.reader.args.set(kNumberNames, std::move(number_names));
   return spec;
 }
 
@@ -107,10 +149,8 @@ Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop) 
   const Attrs& args = spec.reader.args;
   XRUN_TRY(data_registry().find_reader("csv")->fields(args));
   const std::string path = resolve_path(spec.directory, args.text("path"));
-  CsvOptions options{.header = args.flag("header", false),
-                     .delimiter = args.text("delimiter")[0],
-                     .texts = text_columns(args),
-                     .stop = stop};
+  CsvOptions options{.header = args.flag("header", false), .delimiter = args.text("delimiter")[0], .stop = stop};
+  read_bound_columns(args, options);
   if (args.has("rows")) {
     options.first = args.integers("rows")[0];
     options.last = args.integers("rows")[1];

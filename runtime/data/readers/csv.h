@@ -1,4 +1,5 @@
-// The `csv` reader: reads a table, whose columns are selected by column(i), column("name") and columns(a..b).
+// The `csv` reader: reads a table, whose columns are selected by column(i), column("name") and columns(a..b) or
+// columns("name", ..).
 #pragma once
 
 #include <memory>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "graph/base/stop.h"
+#include "graph/graph.h"
 #include "runtime/data/readers/reader.h"
 #include "runtime/formats/tables/csv.h"
 
@@ -15,11 +17,13 @@ namespace xrun::runtime {
 // another format.
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options);
 
-// Marks the columns to which bindings apply `as_class`, so that open_csv reads them as texts. Returns the source
-// unchanged if it has another reader or no such columns.
-SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bindings);
+// Marks the columns to which bindings apply `as_class`, so that open_csv reads them as texts, and those that feed
+// `columns` or a float input of the graph, so that it reads them as numbers. Returns the source unchanged if it has
+// another reader.
+SourceSpec with_bound_columns(SourceSpec spec, const std::vector<DataBinding>& bindings, const Graph& graph);
 
-// Opens the reader. Its field `row` is f64 [columns]; NaN is a missing value. Errors: XG0401, XG0412; XG0413 the file
+// Opens the reader. Its field `row` is f64 [columns]; NaN is a missing value. `read` of a row with a fault
+// (CsvTable::faults) is XG0412 with column and text. Errors: XG0401, XG0412; XG0413 the file
 // has fewer rows than `spec` asks for.
 Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop);
 

@@ -1,13 +1,15 @@
 // Parses a table in two passes. The first pass reads all cells as numbers, and finds the columns with a cell that is
-// neither a number nor a missing value. These columns, and those in CsvOptions::texts, are columns of texts. If there
-// are any, a second pass collects the distinct texts of each column and stores the position of each cell among them. So
-// tables of numbers, which are the largest, are parsed once, and no cell is kept as a string.
+// neither a number nor a missing value. These columns, and those in CsvOptions::texts, are columns of texts, unless
+// settle_numbers decides that the texts of a column are faults. If there are columns of texts, a second pass collects
+// the distinct texts of each column and stores the position of each cell among them. So tables of numbers, which are
+// the largest, are parsed once, and no cell is kept as a string.
 #include "runtime/formats/tables/csv.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "graph/base/errors.h"
 #include "runtime/formats/tables/csv_cells.h"
@@ -53,7 +55,11 @@ std::string help_for_text(std::string_view text, bool may_be_header, char delimi
 class Parser {
  public:
   Parser(std::string_view text, const CsvOptions& options, std::string_view name)
-      : text_(text), options_(options), name_(name) {
+      : text_(text),
+        options_(options),
+        name_(name),
+        texts_(options.texts.begin(), options.texts.end()),
+        numbers_(options.number_names.begin(), options.number_names.end()) {
     // Skips the byte order mark of UTF-8, which some programs write at the start of a file.
     if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text_.starts_with(kMark)) {
       text_.remove_prefix(kMark.size());
@@ -62,11 +68,12 @@ class Parser {
 
   Result<CsvTable> parse() {
     XRUN_TRY(each_row([this](CsvRows& rows) { return add_row(rows); }));
+    settle_numbers();
     for (size_t c = 0; c < table_.columns.size(); ++c) {
       CsvColumn& column = table_.columns[c];
       column.name = name_of(c);
       // Placeholders such as "-" are missing values only among numbers. In a column without numbers they are texts.
-      if (column.fault.empty() && !found_[c].number && !found_[c].placeholder.empty()) {
+      if (column.fault.empty() && found_[c].numbers == 0 && !found_[c].placeholder.empty()) {
         column.fault = std::move(found_[c].placeholder);
         column.help = "fix the line";
       }
@@ -81,7 +88,10 @@ class Parser {
   // The kinds of cells found in a column so far.
   struct Found {
     bool named = false;       // CsvOptions::texts lists the column
-    bool number = false;      // some cells are numbers
+    bool wanted = false;      // it is to be read as numbers
+    int64_t numbers = 0;      // cells that are numbers
+    int64_t texts = 0;        // cells that are texts
+    bool begins = false;      // the first row has a number
     std::string placeholder;  // message about the first placeholder, with its place
   };
 
@@ -124,12 +134,15 @@ class Parser {
   void begin_columns(size_t count) {
     for (size_t c = table_.columns.size(); c < count; ++c) {
       table_.columns.emplace_back();
-      const CsvKey position = static_cast<int64_t>(c);
-      const CsvKey name = name_of(c);
-      found_.push_back({.named = std::ranges::any_of(options_.texts, [&](const CsvKey& key) {
-                          return key == position || (key == name && c < names_.size());
-                        })});
-      if (found_.back().named) {
+      const auto position = static_cast<int64_t>(c);
+      const bool has_name = c < names_.size();
+      Found& found = found_.emplace_back();
+      found.named = texts_.contains(CsvKey(position)) || (has_name && texts_.contains(CsvKey(names_[c])));
+      found.wanted = !found.named && ((has_name && numbers_.contains(names_[c])) ||
+                                      std::ranges::any_of(options_.number_ranges, [&](const auto& range) {
+                                        return range.first <= position && position < range.second;
+                                      }));
+      if (found.named) {
         table_.columns.back().fault = fmt::format("{}: column {} is read as text", name_, described(c));
         table_.columns.back().help = "read a column as text or as numbers, not both";
       }
@@ -138,6 +151,34 @@ class Parser {
 
   std::string described(size_t column) const {
     return column < names_.size() ? fmt::format("{} (`{}`)", column, names_[column]) : fmt::format("{}", column);
+  }
+
+  // Records a text, which is a fault if its column turns out to hold numbers.
+  void add_fault(size_t c, std::string_view text) {
+    ++found_[c].texts;
+    if (found_[c].wanted && table_.faults.size() <= CsvTable::kMostFaults) {
+      table_.faults.push_back(
+          {table_.rows, static_cast<int64_t>(c), std::string(text.substr(0, CsvTable::kLongestFault))});
+    }
+  }
+
+  // Decides which columns with texts hold numbers, and keeps the faults of these.
+  void settle_numbers() {
+    const bool begins_with_text = !table_.faults.empty() && table_.faults.front().row == 0;
+    const bool is_header =
+        !options_.header && options_.first == 0 && begins_with_text &&
+        std::ranges::none_of(found_, [](const Found& found) { return found.wanted && found.begins; });
+    const bool too_many = table_.faults.size() > CsvTable::kMostFaults;
+    for (size_t c = 0; c < found_.size(); ++c) {
+      Found& found = found_[c];
+      found.wanted = found.wanted && !is_header && !too_many && found.numbers > 0 && found.texts <= found.numbers;
+      if (found.wanted) {
+        table_.columns[c].fault.clear();
+        table_.columns[c].help.clear();
+      }
+    }
+    std::erase_if(table_.faults,
+                  [&](const CsvFault& fault) { return !found_[static_cast<size_t>(fault.column)].wanted; });
   }
 
   double add_cell(size_t c, std::string_view text, int64_t line) {
@@ -149,13 +190,19 @@ class Parser {
       return fmt::format("{}:{}: column {} is \"{}\", not a number", name_, line, described(c), text.substr(0, 40));
     };
     CsvColumn& column = table_.columns[c];
+    Found& found = found_[c];
     if (cell.kind == CsvCell::kText && column.fault.empty()) {
       column.fault = place();
       column.help = help_for_text(text, table_.rows == 0 && !options_.header, options_.delimiter);
-    } else if (cell.kind == CsvCell::kPlaceholder && found_[c].placeholder.empty()) {
-      found_[c].placeholder = place();
+    } else if (cell.kind == CsvCell::kPlaceholder && found.placeholder.empty()) {
+      found.placeholder = place();
     }
-    found_[c].number = found_[c].number || cell.kind == CsvCell::kNumber;
+    if (cell.kind == CsvCell::kNumber) {
+      ++found.numbers;
+      found.begins = found.begins || table_.rows == 0;
+    } else if (cell.kind == CsvCell::kText) {
+      add_fault(c, text);
+    }
     return cell.kind == CsvCell::kNumber ? cell.value : kMissing;
   }
 
@@ -232,6 +279,8 @@ class Parser {
   std::string_view text_;
   const CsvOptions& options_;
   std::string_view name_;
+  std::set<CsvKey> texts_;          // CsvOptions::texts
+  std::set<std::string> numbers_;   // CsvOptions::number_names
   std::vector<std::string> names_;  // column names in the header
   std::vector<Found> found_;        // index: column
   CsvTable table_;
@@ -242,6 +291,11 @@ class Parser {
 int64_t CsvTable::line_of(int64_t row) const {
   const auto after = std::ranges::upper_bound(lines, row, {}, [](const auto& one) { return one.first; });
   return after == lines.begin() ? 0 : (after - 1)->second + row - (after - 1)->first;
+}
+
+const CsvFault* CsvTable::fault_of(int64_t row) const {
+  const auto found = std::ranges::lower_bound(faults, row, {}, &CsvFault::row);
+  return found != faults.end() && found->row == row ? &*found : nullptr;
 }
 
 Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std::string_view name) {

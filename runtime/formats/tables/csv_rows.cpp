@@ -35,10 +35,15 @@ bool CsvRows::next_row() {
 
 // Called after the last character of a cell: skips the delimiter, or the line break that ends the row.
 void CsvRows::end_cell() {
-  in_row_ = at_ < text_.size() && text_[at_] == delimiter_;
+  in_row_ = at_ < text_.size() && is_delimiter(text_[at_]);
   if (in_row_) {
     ++at_;
-  } else if (at_ < text_.size()) {
+  }
+  if (delimiter_ == ' ') {
+    pass_blanks();
+    in_row_ = in_row_ && at_ < text_.size() && !at_line_end();
+  }
+  if (!in_row_ && at_ < text_.size()) {
     pass_line_end();
   }
 }
@@ -52,7 +57,7 @@ std::optional<std::string_view> CsvRows::next_cell() {
     return quoted();
   }
   const size_t begin = at_;
-  while (at_ < text_.size() && text_[at_] != delimiter_ && !at_line_end()) {
+  while (at_ < text_.size() && !is_delimiter(text_[at_]) && !at_line_end()) {
     ++at_;
   }
   size_t end = at_;
@@ -84,8 +89,10 @@ std::optional<std::string_view> CsvRows::quoted() {
     cell_ += text_[at_];
   }
   ++at_;
-  pass_blanks();
-  if (at_ < text_.size() && text_[at_] != delimiter_ && !at_line_end()) {
+  if (delimiter_ != ' ') {
+    pass_blanks();
+  }
+  if (at_ < text_.size() && !is_delimiter(text_[at_]) && !at_line_end()) {
     return refuse("text after a closing quote", line);
   }
   end_cell();

@@ -4,7 +4,8 @@
 //   row    cell, delimiter, cell, ...    a line of blanks alone is not a row
 //   cell   plain text without blanks around it, or "text in quotes", where "" is one quote and line breaks are text
 //
-// Blanks are spaces and tabs, unless they are the delimiter. Source: RFC 4180, with these more liberal line breaks.
+// Blanks are spaces and tabs, unless they are the delimiter. If the delimiter is a space, cells are separated by runs
+// of blanks, and blanks at the ends of a line separate nothing. Source: RFC 4180, with these more liberal line breaks.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class CsvRows {
 
  private:
   bool at_line_end() const { return text_[at_] == '\n' || text_[at_] == '\r'; }
-  bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != delimiter_; }
+  bool is_delimiter(char c) const { return c == delimiter_ || (delimiter_ == ' ' && c == '\t'); }
+  bool is_blank(char c) const { return (c == ' ' || c == '\t') && (c != delimiter_ || delimiter_ == ' '); }
   void pass_blanks();
   void pass_line_end();
   void end_cell();

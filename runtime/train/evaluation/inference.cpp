@@ -107,8 +107,32 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
   return {};
 }
 
+namespace {
+
+// Adds all metrics, each value once, for a source that the user has named and no metric reads. Verifications are left
+// out, since they need pairs.
+void add_asked(const Graph& graph, const std::vector<MetricSpec>& metrics, const std::string& source,
+               std::vector<Measure>& measures) {
+  std::vector<const MetricSpec*> distinct;
+  for (const MetricSpec& metric : metrics) {
+    const bool known = std::ranges::any_of(distinct, [&](const MetricSpec* one) {
+      return one->value == metric.value && one->neighbours == metric.neighbours;
+    });
+    if (!known && !verification_of(graph, metric.value)) {
+      distinct.push_back(&metric);
+    }
+  }
+  for (const MetricSpec* metric : distinct) {
+    const std::string key = distinct.size() == 1 ? source : source + "." + metric->name;
+    measures.push_back({key, source, metric->value, metric->neighbours, std::nullopt});
+  }
+}
+
+}  // namespace
+
 std::vector<Measure> measures_of(const Module& module, const std::vector<std::string>& sources,
-                                 const std::vector<Measure>& own) {
+                                 const WantedMeasures& wanted) {
+  const std::vector<Measure>& own = wanted.own;
   const std::vector<MetricSpec>& metrics = module.train.measured();
   std::vector<Measure> measures;
   std::ranges::copy_if(own, std::back_inserter(measures),
@@ -121,6 +145,11 @@ std::vector<Measure> measures_of(const Module& module, const std::vector<std::st
       const bool has_own_name = !metric.source.empty();
       const std::string key = has_own_name ? metric.name : metrics.size() == 1 ? source : source + "." + metric.name;
       measures.push_back({key, source, metric.value, metric.neighbours, verification_of(module.graph, metric.value)});
+    }
+  }
+  for (size_t i = 0; wanted.all && i < sources.size(); ++i) {
+    if (std::ranges::find(measures, sources[i], &Measure::source) == measures.end()) {
+      add_asked(module.graph, metrics, sources[i], measures);
     }
   }
   return measures;
@@ -196,20 +225,20 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
 }  // namespace
 
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events,
-                            const std::atomic<bool>* stop, const RowsSeen& seen, const std::vector<Measure>& own) {
+                            const std::atomic<bool>* stop, const RowsSeen& seen, const WantedMeasures& wanted) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
   }
-  const std::vector<Measure> measures = measures_of(session.module(), names, own);
+  const std::vector<Measure> measures = measures_of(session.module(), names, wanted);
   for (const Measure& measure : measures) {
     session.share(std::span(&measure.value, 1));
   }
   Evaluation evaluation;
   for (RowSource* source : sources) {
-    const bool wanted = std::any_of(measures.begin(), measures.end(),
-                                    [&](const Measure& measure) { return measure.source == source->name(); });
-    if (wanted) {
+    const bool measured = std::any_of(measures.begin(), measures.end(),
+                                      [&](const Measure& measure) { return measure.source == source->name(); });
+    if (measured) {
       XRUN_TRY(evaluate_source(session, *source, measures, events, stop, seen, evaluation));
     }
   }

@@ -36,9 +36,16 @@ struct Measure {
   // Set if the measure compares pairs; `value` is then their features [N, D].
   std::optional<VerificationSpec> verification;
 };
-// `own`: measures of sources that the module does not measure; only they apply to their sources.
+
+// Measures in addition to those that the module lists.
+struct WantedMeasures {
+  std::vector<Measure> own;  // measures of sources that the module does not measure; only they apply to their sources
+  // The user has named the sources, so each is measured: a source that no metric reads gets all metrics but
+  // verifications, with keys as if there were no `eval`.
+  bool all = false;
+};
 std::vector<Measure> measures_of(const Module& module, const std::vector<std::string>& sources,
-                                 const std::vector<Measure>& own = {});
+                                 const WantedMeasures& wanted = {});
 
 // Checks that a source has what `verification` needs. `has_same`: whether it has the field kPairField. Errors: XG0420
 // the source has no pairs, or an odd number of samples; XG0214 it has fewer pairs than folds.
@@ -58,12 +65,12 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 // Runs all rows of the sources and returns the results of their measures. Broken samples, and the zero rows that fill
 // the last step, are not counted. `stop` is checked before each batch. `seen` is called after each batch, while the
 // session holds the results of samples [done, done + count) of the source; `broken_rows` of the source then lists the
-// broken samples of the batch. `own`: as in measures_of. Errors: kInterrupted when `stop` is set; XG0408 if no sample
-// of a source can be read.
+// broken samples of the batch. `wanted`: as in measures_of. Errors: kInterrupted when `stop` is set; XG0408 if no
+// sample of a source can be read.
 using RowsSeen = std::function<Status(RowSource& source, int64_t done, int64_t count)>;
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
                             const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {},
-                            const std::vector<Measure>& own = {});
+                            const WantedMeasures& wanted = {});
 
 // Runs samples [first, first + rows) and calls body(done, count) like run_rows. This function and the next two add
 // broken samples to `broken`, and the results in their rows are meaningless; if `broken` is null, a broken sample is an

@@ -11,6 +11,7 @@
 #include "graph/base/units.h"
 #include "runtime/train/events/run_events.h"
 #include "runtime/train/state/class_tables.h"
+#include "runtime/train/state/input_scales.h"
 
 namespace xrun::runtime {
 
@@ -108,6 +109,9 @@ class CheckpointStore {
   virtual Result<std::optional<ClassTables>> classes() { return std::optional<ClassTables>(); }
   // Sets the classes of the run, which later checkpoints store. REQUIRES: called before `resume` and `start_from`.
   virtual void keep_classes(ClassTables /*classes*/) {}
+  // These two do so for the means and deviations by which the run standardizes its inputs; empty: there are none.
+  virtual Result<InputScales> scales() { return InputScales(); }
+  virtual void keep_scales(InputScales /*scales*/) {}
 
   // Implements `init = checkpoint(path, skip)`: copies weights and running statistics of another run into a new one, by
   // name, except those at and below the paths of `skip`. Rows of classes are matched by the names of the classes; rows

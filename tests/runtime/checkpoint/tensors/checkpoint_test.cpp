@@ -8,6 +8,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <set>
 #include <signal.h>
 #include <sys/file.h>
@@ -465,6 +466,50 @@ TEST_F(Checkpoint, HistoryAndRecordsAreReadAsTheyWereWritten) {
   }
 }
 
+TEST_F(Checkpoint, MeansAndDeviationsAreStoredExactlyAndMakeAManifestOfFormat6) {
+  Model model(1);
+  model.fill(1);
+  const auto kept = store();
+  ASSERT_TRUE(kept->save(model.state(), 1, 1).ok());
+  EXPECT_EQ(open_checkpoint(root_)->manifest.format, 5) << "earlier versions read a run that standardizes nothing";
+  EXPECT_TRUE(kept->scales()->empty());
+  const InputScales scales{{"x", {0.1 + 0.2, -1e300, -0.0, 3}, {1e-300, 1.0 / 3, 1, 2}}, {"y", {7}, {1}}};
+  kept->keep_scales(scales);
+  ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
+  const auto info = open_checkpoint(root_);
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  EXPECT_EQ(info->manifest.format, 6);
+  EXPECT_EQ(info->manifest.scales, scales);
+  EXPECT_EQ(*kept->scales(), scales);
+  EXPECT_TRUE(store()->resume(model.state()).ok());
+}
+
+TEST_F(Checkpoint, DamagedMeansAndDeviationsAreRefused) {
+  Manifest manifest{.format = 6, .step = 8, .samples = 64, .math_digest = "b", .scales = {{"x", {0.5, 2}, {1, 0.25}}}};
+  const std::string text = print_manifest(manifest);
+  ASSERT_TRUE(parse_manifest(text, "m").ok()) << parse_manifest(text, "m").error().message;
+  for (size_t bit = 0; bit < text.size() * 8; ++bit) {
+    std::string flipped = text;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    ASSERT_FALSE(parse_manifest(flipped, "m").ok()) << "bit " << bit;
+  }
+  // Manifests with a valid digest whose numbers no run can have written.
+  const auto refused = [&](const InputScales& scales) {
+    manifest.scales = scales;
+    const auto read = parse_manifest(print_manifest(manifest), "m");
+    return read.ok() ? "" : read.error().code;
+  };
+  EXPECT_EQ(refused({{"x", {0.5, 2}, {1, 0.25}}}), "");
+  EXPECT_EQ(refused({}), "XG0710");
+  EXPECT_EQ(refused({{"", {0.5}, {1}}}), "XG0710");
+  EXPECT_EQ(refused({{"x", {0.5, 2}, {1}}}), "XG0710");
+  EXPECT_EQ(refused({{"x", {0.5}, {0}}}), "XG0710");
+  EXPECT_EQ(refused({{"x", {0.5}, {-1}}}), "XG0710");
+  EXPECT_EQ(refused({{"x", {std::numeric_limits<double>::quiet_NaN()}, {1}}}), "XG0710");
+  EXPECT_EQ(refused({{"x", {0}, {std::numeric_limits<double>::infinity()}}}), "XG0710");
+  EXPECT_EQ(refused({{"x", {0.5}, {1}}, {"x", {0.5}, {1}}}), "XG0710");
+}
+
 TEST_F(Checkpoint, AForeignFileNamedBestIsNotOverwritten) {
   Model model(1);
   const auto kept = store();
@@ -495,7 +540,7 @@ TEST_F(Checkpoint, TheErrorForADamagedCheckpointNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, ALaterFormatIsDistinguishedFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 6})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 7})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0710");

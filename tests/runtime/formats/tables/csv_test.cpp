@@ -1,6 +1,7 @@
 // Text tables: their rows and cells, numbers, texts and missing values.
 #include "runtime/formats/tables/csv.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,6 +140,73 @@ TEST(Csv, NamedColumnsAreTextsInOrderOfAppearance) {
   EXPECT_EQ(table_of("5\n3\n5\n", {.first = 1, .texts = {int64_t{0}}}).columns[0].texts,
             (std::vector<std::string>{"3", "5"}))
       << "rows that are read alone count";
+}
+
+// A call that reads all columns as numbers.
+CsvOptions numbers(bool header = false) { return {.header = header, .number_ranges = {{0, INT64_MAX}}}; }
+
+TEST(Csv, CellsThatAreNotNumbersAreFaultsOfAColumnOfNumbers) {
+  const std::string_view text = "a,b,kind\n1,2,cat\n3,x4,dog\n\n?,6,cat\n7,8 mm,dog\n9,,cat\n";
+  const auto table = table_of(text, {.header = true, .number_names = {"b"}, .number_ranges = {{0, 1}}});
+  ASSERT_EQ(table.faults.size(), 2u);
+  EXPECT_EQ(table.columns[1].fault, "") << "the column holds numbers";
+  EXPECT_TRUE(table.columns[1].texts.empty());
+  EXPECT_EQ(table.columns[2].texts, (std::vector<std::string>{"cat", "dog"})) << "the others are read as before";
+  EXPECT_EQ(table.fault_of(0), nullptr);
+  ASSERT_NE(table.fault_of(1), nullptr);
+  EXPECT_EQ(table.fault_of(1)->column, 1);
+  EXPECT_EQ(table.fault_of(1)->text, "x4");
+  EXPECT_EQ(table.line_of(1), 3);
+  EXPECT_EQ(table.fault_of(2), nullptr) << "a missing value is not a fault";
+  EXPECT_EQ(table.fault_of(3)->text, "8 mm");
+  EXPECT_EQ(table.fault_of(4), nullptr);
+  EXPECT_TRUE(std::isnan(table.numbers[4]));
+  EXPECT_EQ(table.numbers[1], 2);
+  EXPECT_EQ(table_of("1\n" + std::string(50, 'x') + "\n", numbers()).faults[0].text, std::string(40, 'x'));
+}
+
+TEST(Csv, AColumnOfTextsStaysOneHoweverItIsRead) {
+  const auto column = [](std::string_view text, const CsvOptions& options) {
+    const auto table = table_of(text, options);
+    EXPECT_TRUE(table.faults.empty()) << text;
+    return table.columns[0].fault;
+  };
+  EXPECT_EQ(column("cat,1\ndog,2\n", numbers()), "t.csv:1: column 0 is \"cat\", not a number");
+  EXPECT_EQ(column("1,5\n2,5\nx,5\ny,5\nz,5\n", numbers()), "t.csv:3: column 0 is \"x\", not a number")
+      << "most of its cells are texts";
+  EXPECT_EQ(column("width,height\n1,2\n3,4\n", numbers()), "t.csv:1: column 0 is \"width\", not a number")
+      << "the header that `header=true` does not declare is no sample";
+  EXPECT_EQ(table_of("x,2\n1,2\n3,4\n", numbers()).faults.size(), 1u) << "the first row has a number";
+  EXPECT_EQ(table_of("h\nx\n1\n", numbers(true)).faults.size(), 1u) << "the header is declared";
+  std::string many;
+  for (size_t i = 0; i <= CsvTable::kMostFaults; ++i) {
+    many += "1\nx\n";
+  }
+  EXPECT_EQ(column(many, numbers()), "t.csv:2: column 0 is \"x\", not a number") << "their number is limited";
+  EXPECT_EQ(table_of(many.substr(4), numbers()).faults.size(), CsvTable::kMostFaults);
+  CsvOptions both = numbers();
+  both.texts = {int64_t{0}};
+  EXPECT_EQ(column("1\n2\n", both), "t.csv: column 0 is read as text");
+}
+
+TEST(Csv, RunsOfBlanksSeparateCellsIfTheDelimiterIsASpace) {
+  const auto table = table_of("  5.1   3.5 \t1.4  \"a b\"\n6.1 2.5\t1.5 c  \r\n \t\n4 5 6 \"d\"", {.delimiter = ' '});
+  EXPECT_EQ(table.rows, 3);
+  ASSERT_EQ(table.columns.size(), 4u);
+  EXPECT_EQ(table.numbers[1], 3.5);
+  EXPECT_EQ(table.numbers[2], 1.4);
+  EXPECT_EQ(table.numbers[8], 4);
+  EXPECT_EQ(table.columns[3].texts, (std::vector<std::string>{"a b", "c", "d"}));
+  EXPECT_THAT(fault_of("1 2\n3 \"a\"b\n", {.delimiter = ' '}), HasSubstr("t.csv:2: text after a closing quote"));
+  EXPECT_THAT(fault_of("1 2\n3\n", {.delimiter = ' '}), HasSubstr("t.csv:2: 1 column, but 2 in the rows before"));
+  for (const char delimiter : {';', '|', '\t'}) {
+    std::string text = "1, 2,,3\n4,5,6,7\n";
+    std::ranges::replace(text, ',', delimiter);
+    const auto other = table_of(text, {.delimiter = delimiter});
+    ASSERT_EQ(other.columns.size(), 4u) << delimiter;
+    EXPECT_EQ(other.numbers[1], 2);
+    EXPECT_TRUE(std::isnan(other.numbers[2])) << "two delimiters enclose an empty cell";
+  }
 }
 
 TEST(Csv, HelpFitsTheFault) {

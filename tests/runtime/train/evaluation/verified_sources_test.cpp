@@ -172,7 +172,7 @@ TEST_F(VerifiedSources, AnOutputIsVerifiedWithoutAnEntryInTheModule) {
     const VerificationSpec spec{.flip = true, .folds = 5};
     const Measure own{
         .key = "cfp", .source = "val", .value = session.module().graph.outputs[0].value, .verification = spec};
-    const auto evaluation = evaluate(session, {&rows}, nullptr, nullptr, {}, {own});
+    const auto evaluation = evaluate(session, {&rows}, nullptr, nullptr, {}, {.own = {own}});
     ASSERT_TRUE(evaluation.ok()) << evaluation.error().message;
     ASSERT_EQ(evaluation->metrics.size(), 1U) << "the accuracy of the module is not measured on this source";
     EXPECT_EQ(evaluation->metrics[0].key, "cfp");
