@@ -10,6 +10,7 @@
 #include "runtime/data/readers/idx.h"
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/data/readers/synthetic.h"
+#include "runtime/data/readers/webdataset/webdataset.h"
 
 namespace xrun::runtime {
 namespace {
@@ -29,6 +30,7 @@ constexpr Opener kOpeners[] = {
     {"csv", open_csv},
     {"synthetic", open_synthetic},
     {"sku_tree", open_sku_tree},
+    {"webdataset", open_webdataset},
 };
 
 Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {
@@ -38,7 +40,7 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
     }
   }
   return content_error("XG0410", {"the reader `{}` of source `{}` is not available yet", spec.reader.name, spec.name},
-                       "this version reads glyphs, idx, folder, csv, synthetic and sku_tree sources");
+                       "this version reads glyphs, idx, folder, csv, synthetic, sku_tree and webdataset sources");
 }
 
 Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {

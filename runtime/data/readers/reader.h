@@ -1,4 +1,4 @@
-// Readers: a common interface to sources of samples; each kind (glyphs, idx, folder, csv, synthetic, sku_tree) is a
+// Readers: a common interface to sources of samples; each kind (glyphs, idx, folder, csv, webdataset, ...) is a
 // pair of files.
 #pragma once
 

@@ -219,7 +219,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
 // Only some readers, `verification` and GPUs are unavailable.
 TEST(ExplainCommand, OnlyTheListedFeaturesAreUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
-            "verification\nrecordio\npairs\nlist\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
+            "verification\nrecordio\npairs\nlist\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
             "cluster.node.link\n");
 }
 
