@@ -277,6 +277,28 @@ void add_export(CLI::App& app, CommandLine& line) {
                     "export although FILE has another model or preprocessing than the checkpoint");
 }
 
+// Commands about files of data, which need no model.
+void add_data(CLI::App& app, CommandLine& line) {
+  CLI::App* data = add_command(app, line, "data", "look into files of data, and prepare them", nullptr);
+  data->require_subcommand(1);
+
+  CLI::App* show = add_command(*data, line, "show", "say what a file of data holds, and what is unusual about it",
+                               [&line] { return run_data_show(line.global, line.data_show); });
+  show->add_option("sources", line.data_show.sources,
+                   "files, directories, patterns of tar shards, or calls of readers: 'csv(\"a.csv\", header=true)'")
+      ->required()
+      ->type_name("FILE...");
+  show->add_option("--samples", line.data_show.samples, "number of first samples to print (5)")
+      ->check(CLI::Range(0, 1'000'000));
+
+  CLI::App* index = add_command(*data, line, "index", "write the indices of tar shards, so that they open fast",
+                                [&line] { return run_data_index(line.global, line.data_index); });
+  index->add_option("paths", line.data_index.paths, "tar shards, patterns such as 'a-{000..127}.tar', or directories")
+      ->required()
+      ->type_name("FILE...");
+  index->add_flag("--all", line.data_index.all, "also write indices that exist and are valid");
+}
+
 void add_bench(CLI::App& app, CommandLine& line) {
   CLI::App* bench = add_command(app, line, "bench", kBenchAbout, nullptr);
   bench->require_subcommand(1);
@@ -315,6 +337,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_eval(app, line);
   add_predict(app, line);
   add_export(app, line);
+  add_data(app, line);
   add_bench(app, line);
   add_program_commands(app, line);
 }

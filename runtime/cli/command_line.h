@@ -11,6 +11,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/commands/bench_flags.h"
 #include "runtime/cli/commands/completions.h"
+#include "runtime/cli/commands/data.h"
 #include "runtime/cli/commands/man_pages.h"
 #include "runtime/cli/commands/new.h"
 #include "runtime/cli/console/options.h"
@@ -38,6 +39,8 @@ struct CommandLine {
   EvalArgs eval;
   PredictArgs predict;
   ExportArgs exported;
+  DataShowArgs data_show;
+  DataIndexArgs data_index;
   CompletionsArgs completions;
   ManArgs man;
   BenchArgs bench;

@@ -23,6 +23,7 @@ constexpr CommandTraits kCommands[] = {
     {.name = "eval"},
     {.name = "predict"},
     {.name = "export"},
+    {.name = "data", .computes = false},
     {.name = "bench", .once = false},
     {.name = "doctor", .computes = false, .once = false},
     {.name = "completions", .computes = false},

@@ -17,6 +17,7 @@
 #include "runtime/data/readers/recordio.h"
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/data/readers/synthetic.h"
+#include "runtime/data/readers/webdataset/webdataset.h"
 
 namespace xrun::runtime {
 namespace {
@@ -39,6 +40,7 @@ constexpr Opener kOpeners[] = {
     {"recordio", open_recordio, open_recordio_header},
     {"list", open_list, open_list_header},
     {"pairs", open_pairs},
+    {"webdataset", open_webdataset},
 };
 
 Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {

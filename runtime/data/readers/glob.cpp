@@ -9,8 +9,6 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr size_t kMostAlternatives = 65'536;
-
 Error bad_pattern(std::string_view pattern, std::string_view why) {
   return {.kind = ErrorKind::kContent,
           .code = "XG0413",
@@ -26,13 +24,13 @@ std::optional<int64_t> whole(std::string_view text) {
 }
 
 // Returns the alternatives that the text between two braces stands for.
-Result<std::vector<std::string>> spread(std::string_view inside, std::string_view pattern) {
+Result<std::vector<std::string>> spread(std::string_view inside, std::string_view pattern, size_t most) {
   std::vector<std::string> out;
   if (const size_t dots = inside.find(".."); dots != std::string_view::npos) {
     const std::string_view first = inside.substr(0, dots);
     const auto low = whole(first);
     const auto high = whole(inside.substr(dots + 2));
-    if (!low || !high || *low > *high || static_cast<uint64_t>(*high - *low) >= kMostAlternatives) {
+    if (!low || !high || *low > *high || static_cast<uint64_t>(*high - *low) >= most) {
       return bad_pattern(pattern, fmt::format("has the wrong range {{{}}}", inside));
     }
     for (int64_t i = *low; i <= *high; ++i) {
@@ -72,7 +70,7 @@ bool match(std::string_view pattern, std::string_view name) {
 
 }  // namespace
 
-Result<Glob> Glob::parse(std::string_view pattern) {
+Result<Glob> Glob::parse(std::string_view pattern, size_t most) {
   Glob made;
   made.alternatives_ = {""};
   for (size_t at = 0; at < pattern.size();) {
@@ -84,10 +82,10 @@ Result<Glob> Glob::parse(std::string_view pattern) {
       if (close == std::string_view::npos) {
         return bad_pattern(pattern, "has no } for its {");
       }
-      XRUN_ASSIGN(parts, spread(pattern.substr(open + 1, close - open - 1), pattern));
+      XRUN_ASSIGN(parts, spread(pattern.substr(open + 1, close - open - 1), pattern, most));
       at = close + 1;
     }
-    if (made.alternatives_.size() * parts.size() > kMostAlternatives) {
+    if (made.alternatives_.size() * parts.size() > most) {
       return bad_pattern(pattern, "has too many alternatives");
     }
     std::vector<std::string> next;

@@ -333,6 +333,7 @@ TEST(Reference, ExamplesOfReadersPassTheCheck) {
     return std::vector<std::string>{data_with("f32[N, 1, 32, 32]", example, "pixels"),
                                     data_with("f32[N, 3, 32, 32]", example, "file -> decode(32)"),
                                     data_with("f32[N, 3, 32, 32]", example, "jpeg -> decode(32)"),
+                                    data_with("f32[N, 3, 32, 32]", example, "image -> decode(32)"),
                                     data_with("f32[N, 64]", example, "columns(0..64)"),
                                     data_with("f32[N, 64]", example, "pixels")};
   };
