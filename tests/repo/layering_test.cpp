@@ -115,7 +115,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/formats", {"graph/base", "graph/os"}},
     {"runtime/formats/pictures", {"graph/base"}},
     {"runtime/formats/tables", {"graph/base"}},
-    {"runtime/formats/tensors", {"graph/base", "graph/os"}},
+    {"runtime/formats/tensors", {"graph/base", "graph/os", "runtime/formats"}},
     {"runtime/device", kOps + Folders{"planner/program"}},
     {"runtime/device/cpu", kRuntime},
     {"runtime/comm", kGraph + Folders{"runtime/device"}},
