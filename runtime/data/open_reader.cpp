@@ -8,7 +8,9 @@
 #include "runtime/data/readers/folder.h"
 #include "runtime/data/readers/glyphs/glyphs.h"
 #include "runtime/data/readers/idx.h"
+#include "runtime/data/readers/npy/npy.h"
 #include "runtime/data/readers/sku_tree.h"
+#include "runtime/data/readers/sparse.h"
 #include "runtime/data/readers/synthetic.h"
 
 namespace xrun::runtime {
@@ -27,6 +29,8 @@ constexpr Opener kOpeners[] = {
     {"idx", open_idx, open_idx_header},
     {"folder", open_folder, open_folder_header},
     {"csv", open_csv},
+    {"npy", open_npy, open_npy_header},
+    {"sparse", open_sparse, open_sparse_header},
     {"synthetic", open_synthetic},
     {"sku_tree", open_sku_tree},
 };
@@ -38,7 +42,7 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
     }
   }
   return content_error("XG0410", {"the reader `{}` of source `{}` is not available yet", spec.reader.name, spec.name},
-                       "this version reads glyphs, idx, folder, csv, synthetic and sku_tree sources");
+                       "this version reads glyphs, idx, folder, csv, npy, sparse, synthetic and sku_tree sources");
 }
 
 Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {

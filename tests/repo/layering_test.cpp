@@ -145,10 +145,11 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/data/pictures", {"graph/base"}},
     {"runtime/data/readers", kRuntime + kFormats + Folders{"runtime/data/pictures"}},
     {"runtime/data/readers/glyphs", kRuntime + kFormats + Folders{"runtime/data/readers"}},
+    {"runtime/data/readers/npy", kRuntime + kFormats + Folders{"runtime/data/readers"}},
     {"runtime/data/augment", kRuntime + kFormats + Folders{"runtime/data/pictures", "runtime/data/readers"}},
     {"runtime/data/order", kGraph},
     {"runtime/data", kTraining + Folders{"runtime/data/pictures", "runtime/data/readers", "runtime/data/readers/glyphs",
-                                         "runtime/data/augment", "runtime/data/order"}},
+                                         "runtime/data/readers/npy", "runtime/data/augment", "runtime/data/order"}},
     {"runtime/lsp",
      kGraph + kText + Folders{"ops", "ops/norm", "lang", "lang/format", "lang/elaborate", "lang/elaborate/trials"}},
 
