@@ -146,7 +146,9 @@ Result<NpyLabels> read_npy_labels(std::span<const NpyPart> parts, StopFlag stop)
                              : add_numbers(file, at, chunk, labels.numbers));
     }
   }
-  labels.names = std::move(names).sort(labels.numbers);
+  if (!parts.empty() && is_text(*parts[0].file)) {
+    labels.names = std::move(names).sort(labels.numbers);
+  }
   return labels;
 }
 
