@@ -18,6 +18,20 @@ Field encoded(std::string name) {
 Field text(std::string name) { return {.name = std::move(name), .type = per_sample(DType::kU8, {0})}; }
 Field unknown_label(std::string name) { return {.name = std::move(name), .type = per_sample(DType::kI64, {})}; }
 
+bool is_one_of(const Attrs& args, std::string_view name, std::initializer_list<std::string_view> allowed) {
+  return std::ranges::find(allowed, args.text(name)) != allowed.end();
+}
+
+// Checks that an argument, if it is given, is a list of one text or more.
+Status check_paths(const Attrs& args, std::string_view name) {
+  const AttrValue* given = args.find(name);
+  const auto* paths = given == nullptr ? nullptr : std::get_if<TextList>(given);
+  if (given == nullptr || (paths != nullptr && !paths->empty())) {
+    return {};
+  }
+  return out_of_range(name, "not a list of texts", {"a text or a list of texts: {}=[\"a.npy\", \"b.npy\"]", name});
+}
+
 // ---- readers ---------------------------------------------------------------------------------------------------
 
 Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
@@ -114,8 +128,39 @@ Result<std::vector<Field>> webdataset_fields(const Attrs&) {
   return std::vector<Field>{encoded("image"), encoded("jpg"),       encoded("jpeg"), encoded("png"),
                             encoded("webp"),  unknown_label("cls"), text("key")};
 }
-Result<std::vector<Field>> npy_fields(const Attrs&) {
-  return std::vector<Field>{{"value", per_sample(DType::kF32, {0})}};
+Result<std::vector<Field>> npy_fields(const Attrs& args) {
+  XRUN_TRY(check_paths(args, "path"));
+  XRUN_TRY(check_paths(args, "labels"));
+  if (args.has("rows")) {
+    XRUN_TRY(check_interval(args, "rows", INT64_MAX));
+  }
+  if (args.has("dtype") && !is_one_of(args, "dtype", {"bf16", "f8e4m3", "f8e5m2"})) {
+    return out_of_range("dtype", {"\"{}\"", args.text("dtype")}, "\"bf16\", \"f8e4m3\" or \"f8e5m2\"");
+  }
+  std::vector<int64_t> shape{0, 0, 0};
+  if (is_one_of(args, "layout", {"number", "row", "matrix", "volume"})) {
+    const std::string& layout = args.text("layout");
+    shape.resize(layout == "number" ? 0 : layout == "row" ? 1 : layout == "matrix" ? 2 : 4);
+  } else if (args.text("layout") == "hw") {
+    shape[0] = 1;
+  } else if (!is_one_of(args, "layout", {"chw", "hwc"})) {
+    return out_of_range("layout", {"\"{}\"", args.text("layout")},
+                        "\"number\", \"row\", \"matrix\", \"hw\", \"chw\", \"hwc\" or \"volume\"");
+  }
+  std::vector<Field> fields{{"value", per_sample(DType::kF32, std::move(shape))}};
+  if (args.has("labels")) {
+    fields.push_back(unknown_label("label"));
+    if (args.has("classes")) {
+      fields.back().type = per_sample(DType::kI32, {}, args.integer("classes"));
+    }
+  }
+  return fields;
+}
+Result<std::vector<Field>> sparse_fields(const Attrs& args) {
+  if (args.has("label") && !is_one_of(args, "label", {"first", "only"})) {
+    return out_of_range("label", {"\"{}\"", args.text("label")}, "\"first\" or \"only\"");
+  }
+  return std::vector<Field>{{"features", per_sample(DType::kF32, {args.integer("hash", 0)})}, unknown_label("label")};
 }
 Result<std::vector<Field>> text_fields(const Attrs&) {
   return std::vector<Field>{text("line"), unknown_label("label")};
@@ -178,7 +223,22 @@ constexpr ReaderDef kReaders[] = {
      "sample, `image` is its picture whatever the extension, and `cls` the number in its `.cls` member; `xrun data "
      "index` makes opening fast",
      "webdataset(\"train-{000..127}.tar\")", kReady, webdataset_fields},
-    {"npy", "(path: str)", "", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},
+    {"npy",
+     "(path: list, labels: list = none, values: str = none, classes: int = none, rows: range = none, "
+     "layout: str = \"row\", dtype: str = none)",
+     "classes 1..2147483648",
+     "samples of a NumPy array, from .npy files or archives .npz, and `labels`: another file, or the name of an array "
+     "of the archive, as `values` is for the samples; `layout` is the shape of a sample: \"number\", \"row\", "
+     "\"matrix\", \"hw\", \"chw\", \"hwc\" or \"volume\"; `dtype` is the type of bf16 or 8-bit floats, which NumPy "
+     "stores without a type",
+     "npy(\"x_train.npy\", labels=\"y_train.npy\")", kReady, npy_fields},
+    {"sparse", "(path: str, label: str = none, hash: int = none)", "hash 1..65536",
+     "lines of labels and features in the text format of the Extreme Classification Repository; `label` is the label "
+     "of "
+     "rows that have several: the \"first\", or \"only\" rows with one label are samples; `hash` adds the features "
+     "with "
+     "random signs into that many numbers",
+     "sparse(\"train.txt\", label=\"first\", hash=4096)", kReady, sparse_fields},
     {"text", "(path: str)", "", "lines of text", "text(\"lines.txt\")", kNotYet, text_fields},
 };
 

@@ -13,9 +13,11 @@
 #include "runtime/data/readers/glyphs/glyphs.h"
 #include "runtime/data/readers/idx.h"
 #include "runtime/data/readers/list.h"
+#include "runtime/data/readers/npy/npy.h"
 #include "runtime/data/readers/pairs.h"
 #include "runtime/data/readers/recordio.h"
 #include "runtime/data/readers/sku_tree.h"
+#include "runtime/data/readers/sparse.h"
 #include "runtime/data/readers/synthetic.h"
 #include "runtime/data/readers/webdataset/webdataset.h"
 
@@ -35,6 +37,8 @@ constexpr Opener kOpeners[] = {
     {"idx", open_idx, open_idx_header},
     {"folder", open_folder, open_folder_header},
     {"csv", open_csv},
+    {"npy", open_npy, open_npy_header},
+    {"sparse", open_sparse, open_sparse_header},
     {"synthetic", open_synthetic},
     {"sku_tree", open_sku_tree},
     {"recordio", open_recordio, open_recordio_header},

@@ -26,7 +26,7 @@ constexpr Format kFormats[] = {
     {"PK\x03\x04"sv, "a zip archive or a workbook", "unpack the archive, or save the workbook as CSV"},
     {"\xD0\xCF\x11\xE0"sv, "a workbook", "save it as CSV"},
     {"PAR1"sv, "a Parquet file", "write its table as CSV"},
-    {"\x93NUMPY"sv, "an array of NumPy", "write it as CSV: numpy.savetxt(path, array, delimiter=\",\")"},
+    {"\x93NUMPY"sv, "an array of NumPy", "read it with npy(..): source train = npy(\"x.npy\", labels=\"y.npy\")"},
     {"\xFF\xFE"sv, "a text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8"},
     {"\xFE\xFF"sv, "a text in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8"},
 };

@@ -7,7 +7,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
-#include "runtime/data/readers/label_numbers.h"
+#include "runtime/data/readers/label_counts.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/tensors/idx.h"
 
@@ -99,14 +99,7 @@ class IdxReader final : public Reader {
     return images_.header.header_bytes + images_.header.data_bytes +
            static_cast<Bytes>(labels_.size() * sizeof(int32_t));
   }
-  std::vector<Error> warnings() const override {
-    if (gap_ == 0) {
-      return {};
-    }
-    return {content_error(
-        "XG0416", {"labels go up to {}, but {} of these classes have no sample", classes_ - 1, format_count(gap_)},
-        {"check whether labels count from 0 without gaps; if they are right, write classes={}", classes_})};
-  }
+  std::vector<Error> warnings() const override { return gap_warnings(classes_, gap_); }
 
  private:
   IdxFile images_;
@@ -127,14 +120,6 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
     }
   }
   return labels;
-}
-
-int64_t count_gap(const std::vector<int32_t>& labels, int64_t classes) {
-  std::vector<bool> seen(static_cast<size_t>(classes));
-  for (const int32_t label : labels) {
-    seen[static_cast<size_t>(label)] = true;
-  }
-  return std::ranges::count(seen, false);
 }
 
 // Opens the pair of files. `read_images` reads the pictures: the whole file, or only its header.
@@ -168,10 +153,9 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                                images.header.dims[0], images_path));
   }
   XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
-  const int64_t largest = numbers.empty() ? -1 : *std::ranges::max_element(numbers);
-  XRUN_ASSIGN(const int64_t classes, count_classes(spec.reader.args, largest, std::ssize(numbers), labels_path));
+  XRUN_ASSIGN(const int64_t classes, count_label_classes(spec.reader.args, numbers, labels_path));
   const bool told = spec.name == "train" && !spec.reader.args.has("classes");
-  const int64_t gap = told ? count_gap(numbers, classes) : 0;
+  const int64_t gap = told ? count_label_gap(numbers, classes) : 0;
   return std::unique_ptr<Reader>(
       std::make_unique<IdxReader>(std::move(images), std::move(numbers), classes, gap, images_path));
 }

@@ -22,10 +22,11 @@ void FieldValue::set_view(DType type, std::span<const int64_t> shape, std::span<
   bytes = view;
 }
 
-std::byte* FieldValue::set_own(DType type, std::span<const int64_t> shape) {
+std::byte* FieldValue::set_own(DType type, std::span<const int64_t> shape, size_t scratch) {
   set_view(type, shape, {});
-  storage.resize(static_cast<size_t>(elements() * size_of(type)));
-  bytes = storage;
+  const auto own = static_cast<size_t>(elements() * size_of(type));
+  storage.resize(own + scratch);
+  bytes = std::span(storage).first(own);
   return storage.data();
 }
 

@@ -30,8 +30,9 @@ struct FieldValue {
 
   int64_t elements() const;
   void set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view);
-  // Makes `bytes` refer to memory of this object, and returns that memory for the caller to fill.
-  std::byte* set_own(DType type, std::span<const int64_t> shape);
+  // Makes `bytes` refer to memory of this object, and returns that memory for the caller to fill. After the value the
+  // memory has `scratch` more bytes, in which the caller can convert what it reads.
+  std::byte* set_own(DType type, std::span<const int64_t> shape, size_t scratch = 0);
   void set_integer(DType type, int64_t value);  // type: i32 or i64
 };
 

@@ -56,7 +56,9 @@ std::string fields_of(const ReaderDef& reader) {
                         {"samples", int64_t{2}},
                         {"dim", int64_t{4}},
                         {"noise", 0.5},
-                        {"delimiter", std::string(",")}};
+                        {"delimiter", std::string(",")},
+                        {"labels", std::vector<std::string>{"labels.npy"}},
+                        {"layout", std::string("row")}};
   const auto fields = reader.fields(arguments);
   EXPECT_TRUE(fields.ok()) << reader.name;
   std::vector<std::string> names;

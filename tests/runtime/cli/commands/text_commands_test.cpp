@@ -219,7 +219,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
 // Only some readers and GPUs are unavailable.
 TEST(ExplainCommand, OnlyTheListedFeaturesAreUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
-            "npy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
+            "text\ncluster.node.gpus\ncluster.node.gpu\n"
             "cluster.node.link\n");
 }
 

@@ -1,0 +1,25 @@
+// The number of classes of a source whose labels are whole numbers in memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/types/attr.h"
+
+namespace xrun::runtime {
+
+// Returns the argument `classes` or, without it, the largest label plus one. Labels below 0 are not counted. Errors:
+// XG0402 a label is not below `classes`; without `classes`, the labels are far above the number of samples, since a
+// head would get that many classes. `path` is the file of the labels.
+Result<int64_t> count_label_classes(const Attrs& args, std::span<const int32_t> labels, const std::string& path);
+
+// Returns how many of the classes have no sample. REQUIRES: labels are below `classes`.
+int64_t count_label_gap(std::span<const int32_t> labels, int64_t classes);
+
+// The warning XG0416 of a source with such a gap; empty if `gap` is 0.
+std::vector<Error> gap_warnings(int64_t classes, int64_t gap);
+
+}  // namespace xrun::runtime
