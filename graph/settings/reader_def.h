@@ -27,6 +27,7 @@ struct Field {
   std::string name;
   TensorType type;
   bool encoded = false;
+  bool rescaled = false;  // a stage has changed the range of pixels, which is 0 to 255
 };
 
 struct ReaderDef {
@@ -56,6 +57,8 @@ struct AugmentDef {
   Availability availability = Availability::kReady;
   // The type for arguments within their bounds; called by `infer`.
   Result<TensorType> (*type_of)(const AugmentDef& def, const Field& input, const Attrs& arguments) = nullptr;
+  bool only_training = false;  // outside training, the stage changes nothing
+  bool rescales = false;       // the range of pixels is another one afterwards
 
   // The type of the stage's result for a field. Errors: XG0413 for an argument that is out of range, XG0409 for a field
   // that it does not accept.

@@ -236,6 +236,15 @@ void add_predict(CLI::App& app, CommandLine& line) {
       ->type_name("FILE");
 }
 
+// Commands that look into data.
+void add_data(CLI::App& app, CommandLine& line) {
+  CLI::App* data = add_command(app, line, "data", "look into data", nullptr);
+  data->require_subcommand(1);
+  add_preview_flags(*add_command(*data, line, "preview", "draw samples as the network gets them, with their labels",
+                                 [&line] { return run_data_preview(line.global, line.preview); }),
+                    line.preview);
+}
+
 void add_bench(CLI::App& app, CommandLine& line) {
   CLI::App* bench = add_command(app, line, "bench", kBenchAbout, nullptr);
   bench->require_subcommand(1);
@@ -273,6 +282,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_train(app, line);
   add_eval(app, line);
   add_predict(app, line);
+  add_data(app, line);
   add_bench(app, line);
   add_program_commands(app, line);
 }

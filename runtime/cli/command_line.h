@@ -11,6 +11,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/commands/bench_flags.h"
 #include "runtime/cli/commands/completions.h"
+#include "runtime/cli/commands/data_preview.h"
 #include "runtime/cli/commands/man_pages.h"
 #include "runtime/cli/commands/new.h"
 #include "runtime/cli/console/options.h"
@@ -37,6 +38,7 @@ struct CommandLine {
   int64_t steps = -1;
   EvalArgs eval;
   PredictArgs predict;
+  PreviewArgs preview;
   CompletionsArgs completions;
   ManArgs man;
   BenchArgs bench;

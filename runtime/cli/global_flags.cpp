@@ -22,6 +22,7 @@ constexpr CommandTraits kCommands[] = {
     {.name = "train", .writes_run = true, .once = false},
     {.name = "eval"},
     {.name = "predict"},
+    {.name = "data"},
     {.name = "bench", .once = false},
     {.name = "doctor", .computes = false, .once = false},
     {.name = "completions", .computes = false},
