@@ -16,7 +16,7 @@
 #include "runtime/cli/preview/display.h"
 #include "runtime/cli/sources/row_range.h"
 #include "runtime/cli/sources/run_sources.h"
-#include "runtime/data/order/sample_order.h"
+#include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/formats/pictures/png.h"
 
@@ -34,7 +34,7 @@ struct Pick {
   int64_t draw = 0;  // 0 to --each minus 1
 };
 
-// What was read for a pick.
+// The result of reading a pick.
 struct Shown {
   std::string name;
   std::optional<int64_t> number;  // the class; nullopt: the sample has no label
@@ -46,7 +46,7 @@ struct Shown {
 // The samples of a source, and how they are shown.
 struct Subject {
   std::unique_ptr<runtime::SampleRows> rows;
-  std::vector<int32_t> classes;    // of a balanced order: the class of each sample
+  std::vector<int32_t> classes;    // the class of each sample, for a balanced order
   size_t input = 0;                // position of the pictures in Graph::inputs
   std::optional<size_t> label;     // position of the first label
   std::vector<std::string> names;  // names of its classes; empty: numbers
@@ -210,7 +210,7 @@ void print_samples(const Console& console, const std::vector<Pick>& picks, const
   }
 }
 
-// Where the sheet is, and what it shows.
+// Prints where the sheet is, and its size.
 void print_sheet(const Console& console, const Module& module, const PreviewArgs& args, const Subject& subject,
                  const ShownPicture& sheet, size_t cells) {
   const auto generated = synthetic_sources(module.data);

@@ -1,3 +1,4 @@
+// Tests: tests/runtime/cli/preview/contact_sheet_test.cpp
 #include "runtime/cli/preview/dot_letters.h"
 
 #include <array>

@@ -419,7 +419,7 @@ TEST(Augment, AffineMovesByWholePixelsAndFillsTheRest) {
       }
     }
   }
-  EXPECT_GT(moves.size(), 90U);  // of 13 x 11
+  EXPECT_GT(moves.size(), 90U) << "there are 13 x 11";
 }
 
 TEST(Augment, BlurHasTheProbabilityAskedFor) {
