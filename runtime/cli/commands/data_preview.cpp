@@ -185,8 +185,8 @@ int columns_of(size_t cells, int64_t each) {
   return static_cast<int>(std::min(all, each > 1 ? each * std::max<int64_t>(1, wanted / each) : wanted));
 }
 
-void print_samples(const Console& console, const std::vector<Pick>& picks, const std::vector<Shown>& shown,
-                   bool draws) {
+// Prints a line for each sample, or with --format json an object for each cell.
+void print_samples(const Console& console, const std::vector<Pick>& picks, const std::vector<Shown>& shown) {
   size_t widest = 0;
   for (const Shown& one : shown) {
     widest = std::max(widest, std::min<size_t>(one.label.size(), 40));
@@ -204,8 +204,8 @@ void print_samples(const Console& console, const std::vector<Pick>& picks, const
       }
       console.out(json_line(line));
     } else if (picks[i].draw == 0) {
-      console.out(fmt::format("  {:>4}  {:<{}}  {}{}\n", i + 1, printable_line(one.label), widest,
-                              printable_line(one.name), draws ? ", and its other draws to the right" : ""));
+      console.out(
+          fmt::format("  {:>4}  {:<{}}  {}\n", i + 1, printable_line(one.label), widest, printable_line(one.name)));
     }
   }
 }
@@ -245,6 +245,10 @@ Outcome<int> run_data_preview(const GlobalOptions& options, const PreviewArgs& a
   const Console console(options);
   XRUN_ASSIGN(const LoadedModel model, load_model(args.file, options, console, false));
   const Module& module = model.file.module;
+  if (module.data.sources.empty()) {
+    return usage_error("XG0906", {"{} has no `data`, so there are no samples to draw", args.file},
+                       "name a file with `data`");
+  }
   const auto at_source = [&](Error error) { return Failure(std::move(error), model.sources); };
   XRUN_TRY(check_place(args.output, kPng));
   auto subject = open_subject(module, args);
@@ -277,7 +281,7 @@ Outcome<int> run_data_preview(const GlobalOptions& options, const PreviewArgs& a
   XRUN_ASSIGN(const std::vector<std::byte> file, runtime::encode_png(sheet.pixels, sheet.height, sheet.width));
   const std::span<const std::byte> bytes(file);
   XRUN_TRY(replace_file(args.output, std::span(&bytes, 1), kPng));
-  print_samples(console, picks, *shown, args.each > 1);
+  print_samples(console, picks, *shown);
   print_sheet(console, module, args, *subject, sheet, cells.size());
   return 0;
 }

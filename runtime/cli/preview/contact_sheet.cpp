@@ -58,7 +58,7 @@ Colour shown_pixel(const ShownPicture& picture, int x, int y, Scale scale) {
   return colour;
 }
 
-// Splits a text into lines of at most `width` letters, after a separator if there is one in the second half of a line.
+// Splits a text into lines of at most `width` letters, after separators if the text then has few enough lines.
 std::vector<std::string> lines_of(std::string text, size_t width) {
   const size_t most = kMostLines * width;
   if (text.size() > most) {
@@ -70,7 +70,7 @@ std::vector<std::string> lines_of(std::string text, size_t width) {
     const size_t separator = text.find_last_of(" /_-.", width - 1);
     const bool rest_fits =
         separator != std::string::npos && text.size() - separator - 1 <= (kMostLines - lines.size() - 1) * width;
-    const size_t end = rest_fits && separator + 1 > width / 2 ? separator + 1 : width;
+    const size_t end = rest_fits ? separator + 1 : width;
     lines.push_back(text.substr(0, end));
     text.erase(0, end);
   }

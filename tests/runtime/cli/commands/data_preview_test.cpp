@@ -197,6 +197,9 @@ TEST_F(Preview, FaultsNameTheirCauseAndLeaveOtherFilesAlone) {
   expect({"--rows", "5..99"}, "XG0902", 2);
   expect({"--input", "label"}, "XG0906", 2);
   expect({"--source", "lfw"}, "XG0413", 1);
+  const std::string text = model_text("decode(8)");
+  dir.write("m.xgraph", text.substr(0, text.find("data d {")));
+  expect({}, "XG0906", 2);
   write_model("decode(7) -> normalize(mean=0, std=1)");
   expect({}, "XG0404", 1);
   EXPECT_FALSE(std::filesystem::exists(dir.path() + "/sheet.png"));
