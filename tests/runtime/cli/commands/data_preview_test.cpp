@@ -201,7 +201,7 @@ TEST_F(Preview, FaultsNameTheirCauseAndLeaveOtherFilesAlone) {
   dir.write("m.xgraph", text.substr(0, text.find("data d {")));
   expect({}, "XG0906", 2);
   write_model("decode(7) -> normalize(mean=0, std=1)");
-  expect({}, "XG0404", 1);
+  expect({}, "XG0421", 1);
   EXPECT_FALSE(std::filesystem::exists(dir.path() + "/sheet.png"));
 }
 
