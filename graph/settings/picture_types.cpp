@@ -78,7 +78,8 @@ Result<TensorType> erased_picture(const AugmentDef& def, const Field& input, con
                            "give one number, or one per channel");
     }
     if (args.flag("noise", false)) {
-      return out_of_range("value", {"given"}, "absent with noise=true, which draws the values");
+      return content_error("XG0413", {"`{}` has both `value` and `noise`, which draws the values", def.name},
+                           "leave one of the two out");
     }
   }
   return as_float(def, input, args);
@@ -89,7 +90,7 @@ Result<TensorType> blurred_picture(const AugmentDef& def, const Field& input, co
   XRUN_TRY(check_ends(args, "sigma", 1, 2));
   const int64_t kernel = args.integer("kernel");
   if (kernel % 2 == 0) {
-    return out_of_range("kernel", {"{}", kernel}, {"odd: {} or {}", kernel - 1, kernel + 1});
+    return out_of_range("kernel", {"{}", kernel}, {"an odd number, such as {} or {}", kernel - 1, kernel + 1});
   }
   for (const int64_t side : {input.type.dims[2], input.type.dims[3]}) {
     if (side != 0 && side <= kernel / 2) {
