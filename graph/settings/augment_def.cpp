@@ -6,26 +6,13 @@
 
 #include "graph/base/errors.h"
 #include "graph/settings/data_arguments.h"
+#include "graph/settings/picture_types.h"
 #include "graph/settings/reader_def.h"
 
 namespace xrun {
 namespace {
 
 constexpr auto kReady = Availability::kReady;
-
-// Returns an error unless the field is a decoded picture.
-Status check_picture(const AugmentDef& def, const Field& input) {
-  if (input.encoded) {
-    return content_error("XG0409", {"`{}` needs a picture, but `{}` is an encoded file", def.name, input.name},
-                         "put `decode` before it");
-  }
-  if (input.type.rank() != 4) {
-    return content_error(
-        "XG0409", {"`{}` needs a picture [N, C, H, W], but `{}` is {}", def.name, input.name, to_text(input.type)},
-        "leave the stage out, or bind a field that holds pictures");
-  }
-  return {};
-}
 
 Result<TensorType> decoded(const AugmentDef&, const Field& input, const Attrs& args) {
   if (!input.encoded) {
@@ -96,25 +83,15 @@ Result<TensorType> cropped(const AugmentDef& def, const Field& input, const Attr
   return per_sample(input.type.dtype, {input.type.dims[1], size, size});
 }
 
+Result<TensorType> cropped_and_resized(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_ends(args, "area", 1, 2));
+  XRUN_TRY(check_ends(args, "ratio", 2, 2));
+  return square(def, input, args);
+}
+
 Result<TensorType> same_picture(const AugmentDef& def, const Field& input, const Attrs&) {
   XRUN_TRY(check_picture(def, input));
   return input.type;
-}
-
-Result<TensorType> as_float(const AugmentDef& def, const Field& input, const Attrs&) {
-  if (input.encoded) {
-    return content_error("XG0409", {"`{}` needs numbers, but `{}` is an encoded file", def.name, input.name},
-                         "put `decode` before it");
-  }
-  TensorType type = input.type;
-  type.dtype = DType::kF32;
-  type.classes = 0;
-  return type;
-}
-
-Result<TensorType> float_picture(const AugmentDef& def, const Field& input, const Attrs& args) {
-  XRUN_TRY(check_picture(def, input));
-  return as_float(def, input, args);
 }
 
 Result<TensorType> normalized(const AugmentDef& def, const Field& input, const Attrs& args) {
@@ -271,24 +248,48 @@ constexpr AugmentDef kAugments[] = {
      "a random square, after `pad` zeros on each side; outside training the one in the middle",
      "random_crop(32, pad=4)", kReady, cropped},
     {"center_crop", "(size: int)", "size 1..16384", "the square in the middle", "center_crop(64)", kReady, cropped},
-    {"random_resized_crop", "(size: int, area: float = none)", "size 1..16384, area 0.0001..1",
-     "a random rectangle of `area`, 0.08 without it, to all of the picture, its sides at most 4 to 3, resized to a "
-     "square; outside "
-     "training the largest square in the middle",
-     "random_resized_crop(64)", kReady, square},
-    {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", kReady, same_picture},
+    {"random_resized_crop", "(size: int, area: list = none, ratio: list = none)",
+     "size 1..16384, area 0.0001..1, ratio 0.01..100",
+     "a random rectangle, resized to a square, as torchvision's RandomResizedCrop; its share of the picture is in "
+     "`area`, [0.08, 1] by default (one number: to all of the picture), width over height in `ratio`, [3 / 4, 4 / 3] "
+     "by "
+     "default; outside training the largest square in the middle",
+     "random_resized_crop(64)", kReady, cropped_and_resized},
+    {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", kReady, same_picture, true},
+    {"rand_augment", "(ops: int = 2, magnitude: int = 9, fill: float = 0)", "ops 1..14, magnitude 0..30, fill 0..255",
+     "`ops` random operations of torchvision's RandAugment (identity, shear, translate, rotate, brightness, color, "
+     "contrast, sharpness, posterize, solarize, autocontrast, equalize), each with Pillow's result; pixels are rounded "
+     "to whole numbers of 0 to 255; `fill` outside of a moved picture",
+     "rand_augment(ops=2, magnitude=9)", kReady, bytes_picture, true},
+    {"random_erasing",
+     "(p: float = 0.25, area: list = none, ratio: list = none, value: list = none, noise: bool = false)",
+     "p 0..1, area 0..1, ratio 0.01..100",
+     "with probability p, a rectangle becomes `value`, 0 by default, or with noise=true standard normal numbers; its "
+     "share of the picture is in `area`, [0.02, 0.33] by default, height over width in `ratio`, [0.3, 3.3] by default, "
+     "as torchvision's RandomErasing; `value` is in the units of pixels at this place of the binding",
+     "random_erasing(0.25)", kReady, erased_picture, true},
+    {"blur", "(kernel: int, sigma: list = none, p: float = 1)", "kernel 1..255, sigma 0.01..100, p 0..1",
+     "with probability p, a Gaussian filter of `kernel` x `kernel` pixels with a deviation in `sigma`, [0.1, 2] by "
+     "default, as torchvision's GaussianBlur",
+     "blur(5, sigma=[0.1, 2])", kReady, blurred_picture, true},
+    {"affine", "(degrees: list, translate: list = none, scale: list = none, shear: list = none, fill: float = 0)",
+     "degrees -360..360, translate 0..1, scale 0.01..100, shear -89..89",
+     "torchvision's RandomAffine: turned by ± degrees, moved by ± shares of width and height, enlarged by a factor in "
+     "`scale`, sheared by ± degrees along x, or in [a, b], or in [a, b] and along y in [c, d]; bilinear, `fill` "
+     "outside",
+     "affine(10, translate=[0.1, 0.1], scale=[0.9, 1.1])", kReady, moved_picture, true},
     {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
      "brightness 0..1, contrast 0..1, saturation 0..1",
      "brightness, contrast and saturation times random factors of 1 ± each; not clamped",
-     "color_jitter(brightness=0.2)", kReady, float_picture},
-    {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float},
+     "color_jitter(brightness=0.2)", kReady, float_picture, true},
+    {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float, false, true},
     {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
-     "normalize(mean=127.5, std=127.5)", kReady, normalized},
+     "normalize(mean=127.5, std=127.5)", kReady, normalized, false, true},
     {"standardize", "()", "",
      "(x - mean) / deviation of each number of a row, both measured once on the source `train` without its random "
      "stages and stored in checkpoints; a constant column is divided by 1; missing values stay and are not measured; "
      "at most 65536 columns",
-     "standardize", kReady, standardized},
+     "standardize", kReady, standardized, false, true},
     {"fill_missing", "(value: float)", "",
      "`value` in place of missing values, whose rows are otherwise broken samples; after `standardize`, 0 is the mean",
      "fill_missing(0)", kReady, numbers_of},
@@ -308,7 +309,7 @@ constexpr AugmentDef kAugments[] = {
      "ignore(-1)", kReady, partly_labelled},
     {"columns", "(range: keys)", "",
      "columns a to b - 1 of a row of a table, counted from 0, or columns by their names in the header, in this order",
-     "columns(0..64)", kReady, columns_of, true},
+     "columns(0..64)", kReady, columns_of, false, false, true},
     {"column", "(index: key)", "index 0..16777216",
      "one column of a row of a table, counted from 0, or by its name in the header, and then a label; `scale(1)` "
      "after a name makes it a number",
@@ -316,13 +317,13 @@ constexpr AugmentDef kAugments[] = {
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
      "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",
      "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",
-     "random_affine(rotate=0.1, shift=0.06)", kReady, float_picture},
+     "random_affine(rotate=0.1, shift=0.06)", kReady, float_picture, true},
     {"random_stroke", "(w: float)", "w 0..1", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner",
-     "random_stroke(0.5)", kReady, float_picture},
+     "random_stroke(0.5)", kReady, float_picture, true},
     {"random_blur", "(p: float)", "p 0..1", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", kReady,
-     float_picture},
+     float_picture, true},
     {"random_noise", "(sigma: float)", "sigma 0..1000000", "normal noise of deviation sigma, then clamped to 0..1",
-     "random_noise(0.05)", kReady, as_float},
+     "random_noise(0.05)", kReady, as_float, true, true},
 };
 
 }  // namespace

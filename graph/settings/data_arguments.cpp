@@ -28,24 +28,39 @@ Status check_bounds(std::string_view all, const Attrs& args) {
     const std::string_view low = one.substr(name.size() + 1, one.find("..") - name.size() - 1);
     const std::string_view high = one.substr(one.find("..") + 2);
     const AttrValue* given = args.find(name);
-    if (given == nullptr || std::holds_alternative<std::string>(*given)) {
-      continue;  // the argument is `none` or a name
+    if (given == nullptr || std::holds_alternative<std::string>(*given) || std::holds_alternative<TextList>(*given)) {
+      continue;  // the argument is `none` or a name, or the stage rejects its texts
     }
-    if (const auto* sides = std::get_if<std::vector<int64_t>>(given)) {
-      for (const int64_t side : *sides) {
-        XRUN_TRY(check_bounds(one, {{std::string(name), side}}));
+    const auto* wholes = std::get_if<std::vector<int64_t>>(given);
+    const bool is_list = wholes != nullptr || std::holds_alternative<std::vector<double>>(*given);
+    for (const double value : is_list ? args.reals(name) : std::vector<double>{args.real(name)}) {
+      if (value >= number(low) && value <= number(high)) {
+        continue;
       }
-      continue;
-    }
-    const double value = args.real(name);
-    if (!(value >= number(low) && value <= number(high))) {
-      const auto* whole = std::get_if<int64_t>(given);
-      return out_of_range(name, whole != nullptr ? fmt::format("{}", *whole) : fmt::format("{}", value),
+      const bool is_whole = wholes != nullptr || std::holds_alternative<int64_t>(*given);
+      return out_of_range(name, is_whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value),
                           {"{} to {}{}", low, high,
                            name == "rotate" && value <= 360 ? fmt::format(", in radians: {:g} degrees are {:.4g}",
                                                                           value, value * std::numbers::pi / 180)
                                                             : ""});
     }
+  }
+  return {};
+}
+
+Status check_ends(const Attrs& args, std::string_view name, size_t least, size_t most) {
+  const AttrValue* given = args.find(name);
+  if (given == nullptr) {
+    return {};
+  }
+  if (!std::holds_alternative<std::vector<int64_t>>(*given) && !std::holds_alternative<std::vector<double>>(*given)) {
+    return out_of_range(name, "not a number", "a number, or a list of numbers");
+  }
+  const auto values = args.reals(name);
+  if (values.size() < least || values.size() > most || !std::ranges::is_sorted(values)) {
+    const std::string count = least == most ? fmt::format("{}", most) : fmt::format("{} or {}", least, most);
+    return out_of_range(name, {"[{}]", fmt::join(values, ", ")},
+                        {"{} numbers, the smaller first: {}=[{}]", count, name, most == 2 ? "a, b" : "a, b, c, d"});
   }
   return {};
 }

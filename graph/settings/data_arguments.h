@@ -1,5 +1,5 @@
-// Bounds and types that the records of readers and of data stages share. Only graph/settings/reader_def.cpp and
-// graph/settings/augment_def.cpp include this.
+// Bounds and types that the records of readers and of data stages share. Only graph/settings/reader_def.cpp,
+// graph/settings/augment_def.cpp and graph/settings/picture_types.cpp include this.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,12 @@ inline constexpr int64_t kMostStandardized = 1 << 16;  // columns whose mean and
 // Makes the error XG0413, "`name` is VALUE", whose help gives the allowed values.
 Error out_of_range(std::string_view name, const Text& value, const Text& allowed);
 
-// Checks the arguments against bounds such as "size 4..1024, em 4..1024". Errors: XG0413.
+// Checks the arguments against bounds such as "size 4..1024, em 4..1024"; those of a list are the bounds of each of its
+// numbers. Errors: XG0413.
 Status check_bounds(std::string_view bounds, const Attrs& args);
+
+// Checks that a list has `least` to `most` numbers that do not decrease, if it is given. Errors: XG0413.
+Status check_ends(const Attrs& args, std::string_view name, size_t least, size_t most);
 
 // Checks that an argument is a range a..b with 0 <= a < b <= limit. Errors: XG0413.
 Status check_interval(const Attrs& args, std::string_view name, int64_t limit);

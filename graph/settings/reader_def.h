@@ -28,6 +28,7 @@ struct Field {
   std::string name;
   TensorType type;
   bool encoded = false;
+  bool rescaled = false;  // a stage has changed the range of pixels, which is 0 to 255
 };
 
 struct ReaderDef {
@@ -57,7 +58,9 @@ struct AugmentDef {
   Availability availability = Availability::kReady;
   // The type for arguments within their bounds; called by `infer`.
   Result<TensorType> (*type_of)(const AugmentDef& def, const Field& input, const Attrs& arguments) = nullptr;
-  bool variadic = false;  // the first parameter takes all positional arguments, as one list
+  bool only_training = false;  // outside training, the stage changes nothing
+  bool rescales = false;       // the range of pixels is another one afterwards
+  bool variadic = false;       // the first parameter takes all positional arguments, as one list
 
   // The type of the stage's result for a field. Errors: XG0413 for an argument that is out of range, XG0409 for a field
   // that it does not accept.

@@ -256,6 +256,7 @@ bool ModuleBuilder::bind_field(Source& source, const DataBinding& binding, const
     }
     now.type = *type;
     now.encoded = false;
+    now.rescaled = now.rescaled || defs[i]->rescales;
   }
   now.name = binding.target;
   source.bound[binding.target] = std::move(now);

@@ -297,6 +297,10 @@ void add_data(CLI::App& app, CommandLine& line) {
       ->required()
       ->type_name("FILE...");
   index->add_flag("--all", line.data_index.all, "also write indices that exist and are valid");
+
+  add_preview_flags(*add_command(*data, line, "preview", "draw samples as the network gets them, with their labels",
+                                 [&line] { return run_data_preview(line.global, line.preview); }),
+                    line.preview);
 }
 
 void add_bench(CLI::App& app, CommandLine& line) {

@@ -12,6 +12,7 @@
 #include "runtime/cli/commands/bench_flags.h"
 #include "runtime/cli/commands/completions.h"
 #include "runtime/cli/commands/data.h"
+#include "runtime/cli/commands/data_preview.h"
 #include "runtime/cli/commands/man_pages.h"
 #include "runtime/cli/commands/new.h"
 #include "runtime/cli/console/options.h"
@@ -41,6 +42,7 @@ struct CommandLine {
   ExportArgs exported;
   DataShowArgs data_show;
   DataIndexArgs data_index;
+  PreviewArgs preview;
   CompletionsArgs completions;
   ManArgs man;
   BenchArgs bench;
@@ -56,6 +58,8 @@ struct CommandTraits {
   bool once = true;         // if a launcher started several processes, only one of them runs the command (run_once)
 };
 const CommandTraits& traits_of(std::string_view command);
+// The command of a parsed command line: "eval", or "data preview" if the subcommand has traits of its own.
+std::string command_name(const CLI::App& app);
 
 // The name of the group of flags that every command has.
 constexpr const char* kCommonFlags = "Flags of every command";

@@ -24,6 +24,7 @@ constexpr CommandTraits kCommands[] = {
     {.name = "predict"},
     {.name = "export"},
     {.name = "data", .computes = false},
+    {.name = "data preview"},
     {.name = "bench", .once = false},
     {.name = "doctor", .computes = false, .once = false},
     {.name = "completions", .computes = false},
@@ -36,7 +37,7 @@ constexpr const char* kDeciding[] = {"--set",     "--run",     "--cluster",     
 
 // The first flag that was typed but has no effect on the command. Empty: no such flag.
 std::string idle_flag(const CLI::App& app, const Words& words) {
-  const CommandTraits& command = traits_of(app.get_subcommands()[0]->get_name());
+  const CommandTraits& command = traits_of(command_name(app));
   std::vector<const char*> idle;
   if (!command.writes_run) {
     idle.push_back("-C");
@@ -54,6 +55,17 @@ std::string idle_flag(const CLI::App& app, const Words& words) {
 }
 
 }  // namespace
+
+std::string command_name(const CLI::App& app) {
+  const CLI::App* const command = app.get_subcommands()[0];
+  if (const auto further = command->get_subcommands(); !further.empty()) {
+    const std::string both = command->get_name() + " " + further[0]->get_name();
+    if (std::ranges::find(kCommands, both, &CommandTraits::name) != std::end(kCommands)) {
+      return both;
+    }
+  }
+  return command->get_name();
+}
 
 const CommandTraits& traits_of(std::string_view command) {
   const auto* const found = std::ranges::find(kCommands, command, &CommandTraits::name);

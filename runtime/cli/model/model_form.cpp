@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "graph/settings/reader_def.h"
+
 namespace xrun::cli {
 namespace {
 
 // Whether the stage changes samples only during training.
 bool is_only_trained(const CallSpec& stage) {
-  return stage.name.starts_with("random_") && stage.name != "random_crop" && stage.name != "random_resized_crop";
+  const AugmentDef* def = data_registry().find_augment(stage.name);
+  return def != nullptr && def->only_training;
 }
 
 std::string stage_text(const CallSpec& stage) {

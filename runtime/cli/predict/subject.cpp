@@ -8,33 +8,12 @@
 #include "graph/layouts/class_rows.h"
 #include "runtime/cli/console/counts.h"
 #include "runtime/cli/predict/ranking.h"
+#include "runtime/cli/sources/row_range.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/data/readers/picture_files.h"
 
 namespace xrun::cli {
 namespace {
-
-struct RowRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
-  RowRange range{0, samples};
-  if (text.empty()) {
-    return range;
-  }
-  const size_t dots = text.find("..");
-  const bool has_dots = dots != std::string::npos;
-  const auto begin = has_dots ? parse_count(text.substr(0, dots)) : std::nullopt;
-  const auto end = has_dots ? parse_count(text.substr(dots + 2)) : std::nullopt;
-  range = {begin.value_or(0), end.value_or(0)};
-  if (!begin || !end || range.begin < 0 || range.begin >= range.end || range.end > samples) {
-    return usage_error("XG0902", {"`--rows {}` is not a range a..b within 0..{}", text, samples},
-                       "write it as --rows 0..8");
-  }
-  return range;
-}
 
 // The field of the training source that feeds the model's first input. Pictures are decoded to the type of this field.
 Result<Field> picture_field(const Module& module) {

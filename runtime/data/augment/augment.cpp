@@ -11,6 +11,8 @@
 #include "runtime/data/augment/column_stages.h"
 #include "runtime/data/augment/decode_stage.h"
 #include "runtime/data/augment/picture_stages.h"
+#include "runtime/data/augment/rand_augment.h"
+#include "runtime/data/augment/rectangle.h"
 
 namespace xrun::runtime {
 namespace {
@@ -158,6 +160,73 @@ Status check_label(double number, int64_t classes) {
   return {};
 }
 
+namespace {
+
+// The values of a list, or `otherwise` if it is absent.
+std::vector<double> values_or(const Attrs& args, std::string_view name, std::vector<double> otherwise) {
+  return args.has(name) ? args.reals(name) : std::move(otherwise);
+}
+
+// The ends of an interval; a single value is `low` and the end `high` stays. Without the argument, `otherwise`.
+std::vector<double> ends_of(const Attrs& args, std::string_view name, const std::vector<double>& otherwise) {
+  auto ends = values_or(args, name, otherwise);
+  if (ends.size() == 1) {
+    ends.push_back(otherwise[1]);
+  }
+  return ends;
+}
+
+// The interval ±v of a single value, or the interval itself.
+std::vector<double> around_zero(const Attrs& args, std::string_view name) {
+  auto ends = values_or(args, name, {0});
+  return ends.size() == 1 ? std::vector<double>{-ends[0], ends[0]} : ends;
+}
+
+void add(std::vector<float>& to, const std::vector<double>& values) {
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+// Makes the step of a stage that has the arguments of torchvision.
+Step torch_step(const CallSpec& call) {
+  const Attrs& args = call.args;
+  if (call.name == "rand_augment") {
+    return {.run = run_rand_augment,
+            .a = {static_cast<float>(args.real("fill", 0))},
+            .size = args.integer("ops"),
+            .extra = args.integer("magnitude")};
+  }
+  if (call.name == "random_resized_crop") {
+    Step step{.run = run_resized_crop, .a = floats(ends_of(args, "area", {0.08, 1})), .size = args.integer("size")};
+    add(step.a, values_or(args, "ratio", {3.0 / 4, 4.0 / 3}));
+    return step;
+  }
+  if (call.name == "random_erasing") {
+    Step step{.run = run_erasing, .a = {static_cast<float>(args.real("p"))}};
+    add(step.a, values_or(args, "area", {0.02, 0.33}));
+    add(step.a, values_or(args, "ratio", {0.3, 3.3}));
+    step.b = args.flag("noise", false) ? std::vector<float>() : floats(values_or(args, "value", {0}));
+    return step;
+  }
+  if (call.name == "blur") {
+    Step step{.run = run_gaussian_blur, .a = {static_cast<float>(args.real("p"))}, .size = args.integer("kernel")};
+    auto sigma = values_or(args, "sigma", {0.1, 2});
+    add(step.a, {sigma.front(), sigma.back()});
+    return step;
+  }
+  // affine: the intervals of the angle in degrees, the shifts as shares of the size, scale and shears in degrees.
+  const auto shift = values_or(args, "translate", {0});
+  const auto scale = values_or(args, "scale", {1});
+  auto shear = around_zero(args, "shear");
+  shear.resize(4, 0);
+  Step step{.run = run_torch_affine, .a = floats(around_zero(args, "degrees"))};
+  add(step.a, {shift.front(), shift.back(), scale.front(), scale.back()});
+  add(step.a, shear);
+  add(step.a, {args.real("fill", 0)});
+  return step;
+}
+
+}  // namespace
+
 Step augment_step(const CallSpec& call) {
   const Attrs& args = call.args;
   if (call.name == "scale") {
@@ -192,8 +261,9 @@ Step augment_step(const CallSpec& call) {
                                                                                         : ResizeFilter::kBilinear,
                        .antialias = args.flag("antialias", true)}};
   }
-  if (call.name == "random_resized_crop") {
-    return {.run = run_resized_crop, .a = {static_cast<float>(args.real("area", 0.08))}, .size = args.integer("size")};
+  if (call.name == "random_resized_crop" || call.name == "random_erasing" || call.name == "rand_augment" ||
+      call.name == "blur" || call.name == "affine") {
+    return torch_step(call);
   }
   if (call.name == "fill_missing") {
     return {.run = run_fill_missing, .values = {args.real("value")}};

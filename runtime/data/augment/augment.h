@@ -5,15 +5,23 @@
 //   decode         RGB or grey, transparent pixels over the background; with a size, resized (bilinear)
 //   resize         resizer.h; no rounding to bytes. With `shorter`, the longer side keeps the ratio of the sides
 //   random_crop    pads with zeros, then a square at a uniform place; outside training the square in the middle
-//   random_resized_crop  ten attempts: a rectangle of area · (the picture's), area uniform in [least, 1], the logarithm
-//                  of its width over its height uniform in ±log(4 / 3), sides rounded; the first one that fits lies at
-//                  a uniform place and is resized. Else, and outside training, the largest square in the middle.
+//   random_resized_crop  ten attempts: a rectangle of area · (the picture's), area uniform in an interval, the
+//   logarithm
+//                  of its width over its height uniform between those of `ratio`, sides rounded; the first one that
+//                  fits lies at a uniform place and is resized. Else the largest rectangle in the middle whose ratio is
+//                  allowed. Outside training, the largest square in the middle.
 //                  Places in the middle, and sides, are rounded half to even, as in torchvision
 //   random_flip    left and right swapped with probability 1/2
 //   random_affine  out(p) = x(A^-1 (p - c - t) + c), A = rotation · shear · diag(sx, sy); angle, shear uniform in ±,
 //                  sx, sy in 1 ± scale, t in ± shift · size; bilinear, zero outside
+//   affine         out(p) = x(A^-1 (p - c - t) + c), A = scale · rotation · shear, as
+//   torchvision.transforms.RandomAffine:
+//                  t in whole pixels; bilinear, `fill` outside
 //   random_stroke  u uniform in ±w; u > 0: x + u·(dilate3(x) - x), else x + |u|·(erode3(x) - x)
 //   random_blur    with probability p: x + w·(mean3(x) - x), w uniform in [0, 1)
+//   blur           with probability p, the Gaussian filter of picture.h, sigma uniform in an interval
+//   random_erasing with probability p, a rectangle (rectangle.h) with constant values or standard normal numbers
+//   rand_augment   rand_augment.h
 //   color_jitter   jitter.h, with factors uniform in 1 ± each
 //   random_noise   x + sigma·z, clamped to 0..1; z: picture.h
 // The other random stages do nothing outside training.
@@ -57,6 +65,7 @@ struct AugmentScratch {
   Resizer resizer;
   std::vector<uint8_t> decoded;
   std::vector<uint32_t> draws;
+  std::vector<float> line;      // a row of a picture with its reflected border
   std::vector<int32_t> labels;  // labels of one sample, for counting them if the batch does not contain the input
 
   // If set, is called at the end of each part of the work on a sample with the name of the part: "read", "decode",

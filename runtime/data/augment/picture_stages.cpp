@@ -2,12 +2,15 @@
 #include "runtime/data/augment/picture_stages.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "graph/base/errors.h"
 #include "runtime/data/augment/decode_stage.h"
 #include "runtime/data/augment/jitter.h"
+#include "runtime/data/augment/rectangle.h"
 
 namespace xrun::runtime {
 namespace {
@@ -55,33 +58,14 @@ Status crop_to(const AugmentStep& step, AugmentScratch& scratch, bool random, co
   return {};
 }
 
-struct Rectangle {
-  int64_t top, left, height, width;
-  PictureBox box() const {
-    return {static_cast<double>(top), static_cast<double>(left), static_cast<double>(height),
-            static_cast<double>(width)};
-  }
-};
-
-// Draws the rectangle of a random_resized_crop. If no attempt fits, returns the largest square in the middle.
-Rectangle draw_rectangle(const PictureSize& picture, double least, const RandomStream* stream) {
-  constexpr uint64_t kAttempts = 10;
-  constexpr uint64_t kDraws = 4;
+// Returns the largest rectangle in the middle whose width over height is in [narrow, wide].
+Rectangle middle_rectangle(const PictureSize& picture, double narrow, double wide) {
   const int64_t h = picture.height;
   const int64_t w = picture.width;
-  for (uint64_t i = 0; stream != nullptr && i < kAttempts; ++i) {
-    const auto uniform = [&](uint64_t draw) { return static_cast<double>(stream->uniform(i * kDraws + draw)); };
-    const double area = static_cast<double>(h * w) * (least + (1 - least) * uniform(0));
-    const double ratio = std::exp((2 * uniform(1) - 1) * std::log(4.0 / 3.0));
-    const auto width = static_cast<int64_t>(std::nearbyint(std::sqrt(area * ratio)));
-    const auto height = static_cast<int64_t>(std::nearbyint(std::sqrt(area / ratio)));
-    if (width >= 1 && height >= 1 && width <= w && height <= h) {
-      return {static_cast<int64_t>(stream->below(i * kDraws + 2, static_cast<uint64_t>(h - height) + 1)),
-              static_cast<int64_t>(stream->below(i * kDraws + 3, static_cast<uint64_t>(w - width) + 1)), height, width};
-    }
-  }
-  const int64_t side = std::min(h, w);
-  return {middle(h - side), middle(w - side), side, side};
+  const double ratio = static_cast<double>(w) / static_cast<double>(h);
+  const int64_t height = ratio < narrow ? static_cast<int64_t>(std::nearbyint(static_cast<double>(w) / narrow)) : h;
+  const int64_t width = ratio > wide ? static_cast<int64_t>(std::nearbyint(static_cast<double>(h) * wide)) : w;
+  return {middle(h - height), middle(w - width), height, width};
 }
 
 }  // namespace
@@ -95,9 +79,15 @@ Status run_center_crop(const AugmentStep& step, AugmentScratch& scratch, const D
 
 Status run_resized_crop(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {
   XRUN_ASSIGN(const PictureSize size, picture_size(scratch));
-  const RandomStream stream = stream_of(step, key);
-  const Rectangle r = draw_rectangle(size, static_cast<double>(step.a[0]), key.training ? &stream : nullptr);
-  return take_part(scratch, r.box(), step.size, step.size);
+  const auto argument = [&](size_t i) { return static_cast<double>(step.a[i]); };
+  const RectangleShape shape{argument(0), argument(1), argument(2), argument(3)};
+  Rectangle r = middle_rectangle(size, key.training ? shape.narrow : 1, key.training ? shape.wide : 1);
+  if (key.training) {
+    r = draw_rectangle(size.height, size.width, shape, 0, stream_of(step, key)).value_or(r);
+  }
+  const PictureBox box{static_cast<double>(r.top), static_cast<double>(r.left), static_cast<double>(r.height),
+                       static_cast<double>(r.width)};
+  return take_part(scratch, box, step.size, step.size);
 }
 
 Status run_color_jitter(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {
@@ -167,6 +157,70 @@ Status run_blur(const AugmentStep& step, AugmentScratch& scratch, const DrawKey&
     load_picture(scratch);
     blur(scratch.picture, to_unit(draws[1]), shaped_other(scratch));
     std::swap(scratch.picture, scratch.other);
+  }
+  return {};
+}
+
+Status run_gaussian_blur(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (!key.training) {
+    return {};
+  }
+  const auto draws = stream_of(step, key).block(0);
+  if (!(to_unit(draws[0]) < step.a[0])) {
+    return {};
+  }
+  load_picture(scratch);
+  const auto kernel = static_cast<int>(step.size);
+  if (std::min(scratch.picture.height(), scratch.picture.width()) <= kernel / 2) {
+    return content_error(
+        "XG0404",
+        {"a picture of {} x {} is too small for `blur({})`", scratch.picture.height(), scratch.picture.width(), kernel},
+        {"give a kernel of at most {}", 2 * std::min(scratch.picture.height(), scratch.picture.width()) - 1});
+  }
+  const float sigma = step.a[1] + (step.a[2] - step.a[1]) * to_unit(draws[1]);
+  gaussian_blur(scratch.picture, kernel, sigma, shaped_other(scratch), scratch.line);
+  std::swap(scratch.picture, scratch.other);
+  return {};
+}
+
+Status run_torch_affine(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (!key.training) {
+    return {};
+  }
+  load_picture(scratch);
+  const RandomStream stream = stream_of(step, key);
+  const auto uniform = [&](uint64_t draw, double low, double high) {
+    return low + (high - low) * static_cast<double>(stream.uniform(draw));
+  };
+  const auto argument = [&](size_t i) { return static_cast<double>(step.a[i]); };
+  constexpr double kDegree = std::numbers::pi / 180;
+  const double angle = uniform(0, argument(0), argument(1)) * kDegree;
+  const double most_x = argument(2) * scratch.picture.width();
+  const double most_y = argument(3) * scratch.picture.height();
+  const double scale = uniform(3, argument(4), argument(5));
+  const double shear_x = uniform(4, argument(6), argument(7)) * kDegree;
+  const double shear_y = uniform(5, argument(8), argument(9)) * kDegree;
+  // The inverse of scale · R(angle) · shear: torchvision's _get_inverse_affine_matrix, whose matrix without the scale
+  // has the determinant 1.
+  const double a = std::cos(angle - shear_y) / std::cos(shear_y);
+  const double b = -a * std::tan(shear_x) - std::sin(angle);
+  const double c = std::sin(angle - shear_y) / std::cos(shear_y);
+  const double d = -c * std::tan(shear_x) + std::cos(angle);
+  const auto part = [&](double v) { return static_cast<float>(v / scale); };
+  const Affine affine{.matrix = {part(d), part(-b), part(-c), part(a)},
+                      .shift_x = static_cast<float>(std::nearbyint(uniform(1, -most_x, most_x))),
+                      .shift_y = static_cast<float>(std::nearbyint(uniform(2, -most_y, most_y)))};
+  const float fill = step.a[10];
+  const std::array<float, 1> one{1};
+  const std::array<float, 1> down{-fill};
+  const std::array<float, 1> up{fill};
+  if (fill != 0) {
+    scale_shift(scratch.picture, one, down);
+  }
+  warp(scratch.picture, affine, shaped_other(scratch));
+  std::swap(scratch.picture, scratch.other);
+  if (fill != 0) {
+    scale_shift(scratch.picture, one, up);
   }
   return {};
 }

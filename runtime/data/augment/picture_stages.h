@@ -16,6 +16,10 @@ Status run_scale_shift(const AugmentStep& step, AugmentScratch& scratch, const D
 Status run_affine(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 Status run_stroke(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 Status run_blur(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
+// `blur` and `affine`, with the arguments of torchvision. `run_blur` and `run_affine` are random_blur and
+// random_affine.
+Status run_gaussian_blur(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
+Status run_torch_affine(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 Status run_noise(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key);
 
 }  // namespace xrun::runtime

@@ -139,6 +139,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     made.steps_.push_back(std::move(step));
     value.type = std::move(type).value();
     value.encoded = false;
+    value.rescaled = value.rescaled || def->rescales;
   }
   if (value.encoded) {
     return at(content_error("XG0409",

@@ -220,6 +220,46 @@ void blur(Picture& from, float weight, Picture& to) {
       [&](__m256 pixel, __m256 sum) { return _mm256_fmadd_ps(w, _mm256_fmsub_ps(sum, ninth, pixel), pixel); });
 }
 
+void gaussian_blur(const Picture& from, int kernel, float sigma, Picture& to, std::vector<float>& line) {
+  const int half = kernel / 2;
+  const int width = from.width();
+  const int height = from.height();
+  // The weights come first in `line`, and a row with its border follows.
+  line.resize(static_cast<size_t>(kernel + width + 2 * half));
+  float* const weights = line.data();
+  float* const row = line.data() + kernel + half;
+  float sum = 0;
+  for (int t = 0; t < kernel; ++t) {
+    const float distance = static_cast<float>(t - half) / sigma;
+    weights[t] = std::exp(-0.5F * distance * distance);
+    sum += weights[t];
+  }
+  std::transform(weights, weights + kernel, weights, [&](float w) { return w / sum; });
+  const auto reflected = [](int i, int size) { return i < 0 ? -i : (i < size ? i : 2 * (size - 1) - i); };
+  for (int c = 0; c < from.channels(); ++c) {
+    for (int y = 0; y < height; ++y) {
+      std::fill_n(row, width, 0.0F);
+      for (int t = 0; t < kernel; ++t) {
+        const float* at = from.row(c, reflected(y + t - half, height));
+        for (int x = 0; x < width; ++x) {
+          row[x] += weights[t] * at[x];
+        }
+      }
+      for (int x = 1; x <= half; ++x) {
+        row[-x] = row[x];
+        row[width - 1 + x] = row[width - 1 - x];
+      }
+      float* out = to.row(c, y);
+      std::fill_n(out, width, 0.0F);
+      for (int t = 0; t < kernel; ++t) {
+        for (int x = 0; x < width; ++x) {
+          out[x] += weights[t] * row[x + t - half];
+        }
+      }
+    }
+  }
+}
+
 void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::vector<uint32_t>& draws) {
   draws.resize(static_cast<size_t>(picture.elements()) + 8);
   stream.fill(0, draws);

@@ -72,6 +72,11 @@ void stroke(Picture& from, float u, Picture& to);
 // x + weight · (mean3(x) - x), edges replicated.
 void blur(Picture& from, float weight, Picture& to);
 
+// A Gaussian filter of `kernel` x `kernel` pixels, an odd number, whose weights sum to 1; the border is reflected
+// without repeating the pixel at the edge, as in torchvision. REQUIRES: kernel / 2 is below both sides. `line` is
+// working memory.
+void gaussian_blur(const Picture& from, int kernel, float sigma, Picture& to, std::vector<float>& line);
+
 // Adds sigma · z, then clamps to 0..1. z is the sum of the four bytes of one 32-bit draw, centred and scaled to unit
 // variance (Irwin-Hall of order 4: bell-shaped, within ±3.45; excess kurtosis -0.3). Pixel i in [C, H, W] order uses
 // draw i of the stream. `draws` is working memory.

@@ -133,4 +133,27 @@ Result<PictureHeader> decode_png(std::span<const std::byte> file, const PixelTar
   return with_png(file, [&](auto* png, auto* info, auto& state) { return decode(png, info, state, target, out); });
 }
 
+Result<std::vector<std::byte>> encode_png(std::span<const uint8_t> pixels, int height, int width) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = PNG_FORMAT_RGB;
+  // The first call counts the bytes of the file, the second one writes them.
+  png_alloc_size_t bytes = 0;
+  std::vector<std::byte> file;
+  bool good = png_image_write_to_memory(&image, nullptr, &bytes, 0, pixels.data(), 0, nullptr) != 0;
+  if (good) {
+    file.resize(bytes);
+    good = png_image_write_to_memory(&image, file.data(), &bytes, 0, pixels.data(), 0, nullptr) != 0;
+  }
+  if (!good) {
+    return Error{ErrorKind::kWorld, "XG0901",
+                 fmt::format("a PNG of {} x {} cannot be made: {}", width, height, image.message),
+                 "ask for fewer samples"};
+  }
+  file.resize(bytes);
+  return file;
+}
+
 }  // namespace xrun::runtime

@@ -1,4 +1,4 @@
-// Decodes PNG files in memory to pixels with libpng.
+// Decodes and encodes PNG files in memory with libpng.
 #pragma once
 
 #include "runtime/formats/pictures/pixels.h"
@@ -10,5 +10,8 @@ namespace xrun::runtime {
 Result<PictureHeader> read_png_header(std::span<const std::byte> file);
 // `out` receives [height, width, target.channels] as stored, without the orientation.
 Result<PictureHeader> decode_png(std::span<const std::byte> file, const PixelTarget& target, std::vector<uint8_t>& out);
+
+// Encodes RGB bytes [height, width, 3] as a PNG file. Errors: kWorld if libpng cannot, as for lack of memory.
+Result<std::vector<std::byte>> encode_png(std::span<const uint8_t> pixels, int height, int width);
 
 }  // namespace xrun::runtime

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "tests/runtime/data/augment/torchvision_results.h"
 #include "tests/runtime/data/data_support.h"
 
 namespace xrun::runtime {
@@ -285,7 +286,7 @@ TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
 
 TEST(Augment, ResizedCropsAreRectanglesOfThePictureOfEachSize) {
   const Sample sample(1, 20, 30);
-  const CallSpec stage{"random_resized_crop", {{"size", int64_t{8}}, {"area", 0.2}}, {}};
+  const CallSpec stage{"random_resized_crop", {{"size", int64_t{8}}, {"area", std::vector<double>{0.2}}}, {}};
   // Outside training, the middle square is used.
   const CallSpec square{"center_crop", {{"size", int64_t{20}}}, {}};
   const CallSpec resize{"resize", {{"size", int64_t{8}}}, {}};
@@ -355,6 +356,128 @@ TEST(Augment, ColorJitterFollowsItsDefinition) {
       }
     }
   }
+}
+
+// Compares a stage without random arguments with a line of results of torchvision. The stage gets the pixels as u8.
+void expect_torchvision(const CallSpec& stage, std::istream& line, float tolerance) {
+  Sample sample(1, kResultHeight, kResultWidth);
+  for (size_t p = 0; p < sample.bytes.size(); ++p) {
+    sample.bytes[p] =
+        static_cast<std::byte>(result_pixel(0, static_cast<int>(p) / kResultWidth, static_cast<int>(p) % kResultWidth));
+  }
+  for (const float pixel : run({stage}, sample, picture_type(1, kResultHeight, kResultWidth))) {
+    float expected = -1;
+    ASSERT_TRUE(line >> expected);
+    ASSERT_NEAR(pixel, expected, tolerance);
+  }
+}
+
+TEST(Augment, BlurAndAffineHaveTheResultsOfTorchvision) {
+  const auto blurs = results_of("blur");
+  ASSERT_EQ(blurs.size(), 3U);
+  for (const std::string& text : blurs) {
+    std::istringstream line(text);
+    int64_t kernel = 0;
+    double sigma = 0;
+    line >> kernel >> sigma;
+    expect_torchvision({"blur", {{"kernel", kernel}, {"sigma", std::vector<double>{sigma}}, {"p", 1.0}}, {}}, line,
+                       1e-3F);
+  }
+  const auto affines = results_of("affine");
+  ASSERT_EQ(affines.size(), 3U);
+  for (const std::string& text : affines) {
+    std::istringstream line(text);
+    double degrees = 0, scale = 0, x = 0, y = 0;
+    line >> degrees >> scale >> x >> y;
+    expect_torchvision({"affine",
+                        {{"degrees", std::vector<double>{degrees, degrees}},
+                         {"scale", std::vector<double>{scale, scale}},
+                         {"shear", std::vector<double>{x, x, y, y}}},
+                        {}},
+                       line, 0.02F);
+  }
+}
+
+TEST(Augment, AffineMovesByWholePixelsAndFillsTheRest) {
+  const Sample sample(1, 20, 30);
+  const CallSpec stage{
+      "affine",
+      {{"degrees", std::vector<int64_t>{0}}, {"translate", std::vector<double>{0.2, 0.25}}, {"fill", 33.0}},
+      {}};
+  std::set<std::pair<int, int>> moves;
+  for (uint64_t s = 0; s < 300; ++s) {
+    const auto out = run({stage}, sample, picture_type(1, 20, 30), {3, 0, s, true});
+    const RandomStream stream(3, 0, s, 0);
+    const auto dx = static_cast<int>(std::nearbyint(-6 + 12 * static_cast<double>(stream.uniform(1))));
+    const auto dy = static_cast<int>(std::nearbyint(-5 + 10 * static_cast<double>(stream.uniform(2))));
+    moves.emplace(dx, dy);
+    for (int y = 0; y < 20; ++y) {
+      for (int x = 0; x < 30; ++x) {
+        const bool inside = y >= dy && y - dy < 20 && x >= dx && x - dx < 30;
+        ASSERT_NEAR(out[static_cast<size_t>(y * 30 + x)], inside ? sample.at(0, y - dy, x - dx) : 33, 1e-3)
+            << dx << " " << dy;
+      }
+    }
+  }
+  EXPECT_GT(moves.size(), 90U) << "there are 13 x 11";
+}
+
+TEST(Augment, BlurHasTheProbabilityAskedFor) {
+  const Sample sample(1, 9, 9);
+  const CallSpec stage{"blur", {{"kernel", int64_t{3}}, {"p", 0.3}}, {}};
+  const auto sharp = run({}, sample, picture_type(1, 9, 9));
+  int blurred = 0;
+  for (uint64_t s = 0; s < 2000; ++s) {
+    blurred += run({stage}, sample, picture_type(1, 9, 9), {7, 0, s, true}) != sharp;
+  }
+  EXPECT_NEAR(blurred, 600, 85);  // seed 7; the deviation is 20
+  EXPECT_EQ(run({stage}, sample, picture_type(1, 9, 9), {7, 0, 0, false}), sharp);
+}
+
+TEST(Augment, StagesOfTorchvisionRejectArgumentsThatDoNotFit) {
+  const auto code_of = [](CallSpec stage, int64_t channels = 3, bool rescaled = false) {
+    DataBinding binding{.target = "image", .field = "pixels", .stages = {std::move(stage)}};
+    if (rescaled) {
+      binding.stages.insert(binding.stages.begin(), kScale);
+    }
+    const Field field{"pixels", {.dtype = DType::kU8, .dims = {kBatch, channels, 8, 8}}};
+    const auto made = Transform::compile(binding, field, picture_type(channels, 8, 8));
+    return made.ok() ? std::string("ok") : made.error().code;
+  };
+  const auto rand_augment = [](int64_t ops, int64_t magnitude) {
+    return CallSpec{"rand_augment", {{"ops", ops}, {"magnitude", magnitude}}, {}};
+  };
+  EXPECT_EQ(code_of(rand_augment(2, 9)), "ok");
+  EXPECT_EQ(code_of(rand_augment(2, 31)), "XG0413");
+  EXPECT_EQ(code_of(rand_augment(0, 9)), "XG0413");
+  EXPECT_EQ(code_of(rand_augment(2, 9), 4), "XG0409");
+  EXPECT_EQ(code_of(rand_augment(2, 9), 3, true), "XG0409");
+  const auto blur = [](int64_t kernel, std::vector<double> sigma) {
+    return CallSpec{"blur", {{"kernel", kernel}, {"sigma", std::move(sigma)}, {"p", 1.0}}, {}};
+  };
+  EXPECT_EQ(code_of(blur(5, {0.1, 2})), "ok");
+  EXPECT_EQ(code_of(blur(4, {0.1, 2})), "XG0413");
+  EXPECT_EQ(code_of(blur(17, {0.1, 2})), "XG0409");
+  EXPECT_EQ(code_of(blur(5, {2, 0.1})), "XG0413");
+  EXPECT_EQ(code_of(blur(5, {0, 2})), "XG0413");
+  const auto erasing = [](std::string name, std::vector<double> values) {
+    return CallSpec{"random_erasing", {{"p", 0.5}, {std::move(name), std::move(values)}}, {}};
+  };
+  EXPECT_EQ(code_of(erasing("area", {0.1, 0.2})), "ok");
+  EXPECT_EQ(code_of(erasing("area", {0.1})), "XG0413");
+  EXPECT_EQ(code_of(erasing("area", {0.1, 1.2})), "XG0413");
+  EXPECT_EQ(code_of(erasing("value", {1, 2})), "XG0409");
+  EXPECT_EQ(code_of(erasing("value", {1, 2, 3})), "ok");
+  const auto affine = [](std::string name, std::vector<double> values) {
+    return CallSpec{"affine", {{"degrees", std::vector<int64_t>{5}}, {std::move(name), std::move(values)}}, {}};
+  };
+  EXPECT_EQ(code_of(affine("shear", {5})), "ok");
+  EXPECT_EQ(code_of(affine("shear", {-5, 5, -2, 2})), "ok");
+  EXPECT_EQ(code_of(affine("shear", {-5, 5, 2})), "XG0413");
+  EXPECT_EQ(code_of(affine("shear", {-5, 5, 2, 1})), "XG0413");
+  EXPECT_EQ(code_of(affine("translate", {0.2, 0.1})), "ok");
+  EXPECT_EQ(code_of(affine("translate", {0.2, 1.1})), "XG0413");
+  EXPECT_EQ(code_of(affine("scale", {1.1})), "XG0413");
 }
 
 TEST(Augment, FlipSwapsHalfOfTheSamples) {
