@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/data/readers/pair_list.h"
+#include "runtime/data/readers/pairs/pair_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace xrun::runtime;

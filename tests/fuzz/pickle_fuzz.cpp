@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/data/readers/pair_set.h"
+#include "runtime/data/readers/pairs/pair_set.h"
 #include "runtime/formats/pickle/numpy_values.h"
 #include "runtime/formats/pickle/pickle.h"
 

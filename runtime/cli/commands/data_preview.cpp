@@ -85,13 +85,17 @@ Result<Subject> open_subject(const Module& module, const PreviewArgs& args) {
   subject.training = is_trained && !args.no_augment;
   runtime::ClassTables classes = subject.rows->classes();
   const auto measured = measured_sources(module);
+  runtime::InputScales scales;
+  std::vector<Error> unvaried;  // columns of one value, which `train` reports
   if (is_trained) {
     XRUN_ASSIGN(subject.classes, use_classes(*subject.rows, module, classes));
   } else if (std::ranges::find(measured, args.source) != measured.end()) {
     XRUN_ASSIGN(const auto trained, runtime::SampleRows::open(module.data, kTrained, graph));
     classes = trained->classes();
     XRUN_TRY(subject.rows->number_by(classes));
+    XRUN_ASSIGN(scales, trained->settle_scales({}, unvaried));
   }
+  XRUN_ASSIGN(scales, subject.rows->settle_scales(scales, unvaried));
   for (size_t i = 0; i < graph.inputs.size() && !subject.label; ++i) {
     const TensorType& type = graph.value(graph.inputs[i].value).type;
     if (type.classes > 0 && type.rank() == 1) {

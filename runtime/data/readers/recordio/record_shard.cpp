@@ -3,8 +3,8 @@
 //      picture; or by a visit of all records.
 //   2. If labels are wanted now, keep those of the records.
 //   3. If there is a list, replace the labels by those of the list, after a check that both belong together.
-// Tests: tests/runtime/data/readers/recordio_test.cpp
-#include "runtime/data/readers/record_shard.h"
+// Tests: tests/runtime/data/readers/recordio/recordio_test.cpp
+#include "runtime/data/readers/recordio/record_shard.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/data/readers/pairs.h"
+#include "runtime/data/readers/pairs/pairs.h"
 
 #include <atomic>
 #include <gmock/gmock.h>
@@ -7,8 +7,8 @@
 #include <zlib.h>
 
 #include "runtime/data/open_reader.h"
-#include "runtime/data/readers/pair_list.h"
-#include "runtime/data/readers/pair_set.h"
+#include "runtime/data/readers/pairs/pair_list.h"
+#include "runtime/data/readers/pairs/pair_set.h"
 #include "runtime/formats/pictures/decode.h"
 #include "tests/runtime/data/data_files.h"
 #include "tests/support/golden.h"

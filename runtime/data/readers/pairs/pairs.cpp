@@ -1,4 +1,4 @@
-#include "runtime/data/readers/pairs.h"
+#include "runtime/data/readers/pairs/pairs.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/data/readers/encoded_file.h"
-#include "runtime/data/readers/pair_list.h"
-#include "runtime/data/readers/pair_set.h"
+#include "runtime/data/readers/pairs/pair_list.h"
+#include "runtime/data/readers/pairs/pair_set.h"
 #include "runtime/device/host.h"
 #include "runtime/formats/files.h"
 

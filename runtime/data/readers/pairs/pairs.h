@@ -8,9 +8,9 @@
 
 namespace xrun::runtime {
 
-// Opens the file `path`: a verification set of InsightFace (runtime/data/readers/pair_set.h), or a list of pairs
-// (runtime/data/readers/pair_list.h), whichever its first bytes show. Paths of a list start at `root`, or without it at
-// the folder of the list; the list may be compressed by gzip.
+// Opens the file `path`: a verification set of InsightFace (runtime/data/readers/pairs/pair_set.h), or a list of pairs
+// (runtime/data/readers/pairs/pair_list.h), whichever its first bytes show. Paths of a list start at `root`, or without
+// it at the folder of the list; the list may be compressed by gzip.
 //
 // Samples: a set of n pairs has 2n samples; pair i, counted from 0, has the samples 2i and 2i + 1. There are no labels:
 // classes() is 0.

@@ -1,4 +1,4 @@
-#include "runtime/data/readers/recordio.h"
+#include "runtime/data/readers/recordio/recordio.h"
 
 #include <atomic>
 #include <cstring>

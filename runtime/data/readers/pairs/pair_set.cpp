@@ -1,5 +1,5 @@
-// Tests: tests/runtime/data/readers/pairs_test.cpp
-#include "runtime/data/readers/pair_set.h"
+// Tests: tests/runtime/data/readers/pairs/pairs_test.cpp
+#include "runtime/data/readers/pairs/pair_set.h"
 
 #include <algorithm>
 #include <fmt/format.h>

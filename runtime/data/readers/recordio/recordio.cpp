@@ -1,4 +1,4 @@
-#include "runtime/data/readers/recordio.h"
+#include "runtime/data/readers/recordio/recordio.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "runtime/data/readers/encoded_file.h"
 #include "runtime/data/readers/glob.h"
 #include "runtime/data/readers/label_numbers.h"
-#include "runtime/data/readers/record_shard.h"
+#include "runtime/data/readers/recordio/record_shard.h"
 #include "runtime/formats/text_lines.h"
 
 namespace xrun::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/data/readers/pair_list.h"
+#include "runtime/data/readers/pairs/pair_list.h"
 
 #include <algorithm>
 #include <fmt/format.h>
