@@ -49,6 +49,30 @@ Error at(Error error, const Span& span) {
   return error;
 }
 
+// Checks that the result of the last stage is what the input takes.
+Status check_result(const DataBinding& binding, const Field& field, const Field& value, const TensorType& target) {
+  if (value.encoded) {
+    return at(content_error("XG0409",
+                            {"`{}` is an encoded file, but `{}` is {}", field.name, binding.target, to_text(target)},
+                            "put `decode` into the binding"),
+              binding.span);
+  }
+  if (!fits(value.type, target)) {
+    return at(content_error("XG0404",
+                            {"samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type), binding.target,
+                             to_text(target)},
+                            "change the input of the model, or add stages such as `resize` or `as_index`"),
+              binding.span);
+  }
+  if (!is_float(target.dtype) && target.rank() != 1 && (target.rank() != 2 || value.type.classes == 0)) {
+    return at(content_error("XG0404",
+                            {"`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)},
+                            "make the input f32, or turn the numbers of a row into classes with `as_index`"),
+              binding.span);
+  }
+  return {};
+}
+
 }  // namespace
 
 namespace {
@@ -141,25 +165,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     value.encoded = false;
     value.rescaled = value.rescaled || def->rescales;
   }
-  if (value.encoded) {
-    return at(content_error("XG0409",
-                            {"`{}` is an encoded file, but `{}` is {}", field.name, binding.target, to_text(target)},
-                            "put `decode` into the binding"),
-              binding.span);
-  }
-  if (!fits(value.type, target)) {
-    return at(content_error("XG0404",
-                            {"samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type), binding.target,
-                             to_text(target)},
-                            "change the input of the model, or add stages such as `resize` or `as_index`"),
-              binding.span);
-  }
-  if (!is_float(target.dtype) && target.rank() != 1 && (target.rank() != 2 || value.type.classes == 0)) {
-    return at(content_error("XG0404",
-                            {"`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)},
-                            "make the input f32, or turn the numbers of a row into classes with `as_index`"),
-              binding.span);
-  }
+  XRUN_TRY(check_result(binding, field, value, target));
   if (made.steps_.size() > 1 && made.steps_[0].run == run_decode && made.steps_[0].height == 0) {
     made.steps_[0].defers = decodes_parts(made.steps_[1]);
   }
