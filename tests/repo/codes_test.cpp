@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 // The first digits of a family's codes, and the beginnings of the paths of the files that may use them.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
-    {"XG07", {"runtime/checkpoint/", "runtime/formats/safetensors"}},
-    {"XG09", {"runtime/"}},
+    {"XG07", {"runtime/checkpoint/", "runtime/formats/tensors/safetensors"}},
+    {"XG09", {"ops/onnx/", "runtime/"}},
 };
 
 std::string text_of(const fs::path& path) {

@@ -139,7 +139,8 @@ std::vector<Measure> measures_of(const Module& module, const std::vector<std::st
                        [&](const Measure& one) { return std::ranges::find(sources, one.source) != sources.end(); });
   for (const MetricSpec& metric : metrics) {
     for (const std::string& source : sources) {
-      if (!metric.reads(source) || std::ranges::find(own, source, &Measure::source) != own.end()) {
+      const bool reads = metric.reads(source) || (wanted.all && metric.source.empty());
+      if (!reads || std::ranges::find(own, source, &Measure::source) != own.end()) {
         continue;
       }
       const bool has_own_name = !metric.source.empty();

@@ -469,7 +469,7 @@ TEST_F(Checkpoint, HistoryAndRecordsAreReadAsTheyWereWritten) {
 TEST_F(Checkpoint, MeansAndDeviationsAreStoredExactlyAndMakeAManifestOfFormat6) {
   Model model(1);
   model.fill(1);
-  const auto kept = store();
+  auto kept = store();
   ASSERT_TRUE(kept->save(model.state(), 1, 1).ok());
   EXPECT_EQ(open_checkpoint(root_)->manifest.format, 5) << "earlier versions read a run that standardizes nothing";
   EXPECT_TRUE(kept->scales()->empty());
@@ -481,6 +481,7 @@ TEST_F(Checkpoint, MeansAndDeviationsAreStoredExactlyAndMakeAManifestOfFormat6) 
   EXPECT_EQ(info->manifest.format, 6);
   EXPECT_EQ(info->manifest.scales, scales);
   EXPECT_EQ(*kept->scales(), scales);
+  kept.reset();  // releases the lock of the run
   EXPECT_TRUE(store()->resume(model.state()).ok());
 }
 

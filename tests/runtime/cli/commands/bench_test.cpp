@@ -241,9 +241,10 @@ TEST(BenchCommand, BenchJitIsRejectedIfCompilationIsOff) {
 TEST(BenchCommand, UnknownBenchmarksAreNamedWithTheKnownOnes) {
   const CommandResult without = run_xrun({"bench"});
   EXPECT_EQ(without.exit, 2);
-  EXPECT_EQ(without.err,
-            "error: `xrun bench` needs a command\nhelp: one of head, knn, comm, jit; `xrun bench --help` says what "
-            "they do\n");
+  EXPECT_EQ(
+      without.err,
+      "error: `xrun bench` needs a command\nhelp: one of head, knn, comm, jit, data; `xrun bench --help` says what "
+      "they do\n");
   const CommandResult unknown = run_xrun({"bench", "haed"});
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_EQ(unknown.err, "error: there is no command `bench haed`\nhelp: did you mean `head`?\n");

@@ -242,7 +242,8 @@ TEST_F(PictureMemory, CountsLargePicturesInThePlanAndInARun) {
   EXPECT_LT(fs::file_size(directory_.path() + "/train/a/1.png"), 300'000u);
   write("train/b/1.png", runtime::testing::png(4, 7));
   const std::string cluster = "\ncluster c {\n  node {\n    cores = 2\n    memory = 1GiB\n  }\n}\n";
-  write("m.xgraph", picture_model("file -> decode(channels=1) -> resize(4) -> scale(1 / 255)") + cluster);
+  write("m.xgraph",
+        picture_model("file -> decode(channels=1) -> random_flip -> resize(4) -> scale(1 / 255)") + cluster);
   const auto whole = run({"plan", "m.xgraph", "--dry-run"});
   EXPECT_EQ(whole.exit, 3) << whole.out;
   EXPECT_THAT(whole.err, HasSubstr("XG0601]: does not fit: with its data the run needs 1.1 GiB"));

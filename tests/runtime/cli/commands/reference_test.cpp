@@ -337,7 +337,9 @@ TEST(Reference, ExamplesOfReadersPassTheCheck) {
                                     data_with("f32[N, 3, 32, 32]", example, "jpeg -> decode(32)"),
                                     data_with("f32[N, 3, 32, 32]", example, "image -> decode(32)"),
                                     data_with("f32[N, 64]", example, "columns(0..64)"),
-                                    data_with("f32[N, 64]", example, "pixels")};
+                                    data_with("f32[N, 64]", example, "pixels"),
+                                    data_with("f32[N, 64]", example, "value"),
+                                    data_with("f32[N, 4096]", example, "features")};
   };
   for (const ReaderDef* reader : data_registry().readers) {
     if (reader->availability == Availability::kReady) {
