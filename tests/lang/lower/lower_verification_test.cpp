@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 // A network of pictures whose evaluation has these metrics.
 Checked with_metrics(const std::string& metrics, const std::string& train = "recordio(\"train.rec\")",
-                     const std::string& field = "jpeg") {
+                     const std::string& field = "jpeg", const std::string& more = "") {
   return Checked(R"(
 model face {
   input image: f32[N, 3, 8, 8]
@@ -34,7 +34,8 @@ data faces {
 
   image = )" + field +
                      R"( -> decode(8) -> random_flip -> normalize(mean=127.5, std=127.5)
-}
+)" + more +
+                     R"(}
 
 train t {
   batch     = 64
@@ -69,6 +70,13 @@ TEST(LowerVerification, ASourceOfPairsIsVerifiedByAFeature) {
   EXPECT_FALSE(spec->flip);
   EXPECT_EQ(spec->folds, 5);
   EXPECT_TRUE(compares_samples(module.graph, module.train.eval[0]));
+}
+
+// Sources of one `data` block share their bindings, but pairs have no labels.
+TEST(LowerVerification, ABindingOfTheLabelDoesNotApplyToPairs) {
+  const Checked made = with_metrics("lfw = verification(lfw, feature)", "recordio(\"train.rec\")", "jpeg",
+                                    "  label = label -> as_index(100)\n");
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
 }
 
 TEST(LowerVerification, MirrorsPicturesInTenFoldsByDefault) {
