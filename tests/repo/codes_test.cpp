@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 // The first digits of a family's codes, and the beginnings of the paths of the files that may use them.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
-    {"XG07", {"runtime/checkpoint/", "runtime/formats/tensors/safetensors"}},
+    {"XG07", {"runtime/checkpoint/", "runtime/formats/tensors/safetensors", "runtime/data/sample_rows_open"}},
     {"XG09", {"ops/onnx/", "runtime/"}},
 };
 
