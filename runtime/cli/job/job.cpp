@@ -90,7 +90,9 @@ Result<Job> join_job(const GlobalOptions& options, const std::string& command) {
   }
   const StartLimit limit(options, job.rank(), job.count());
   if (const Status met = meet(job); !met.ok()) {
-    return for_one(*job.world, met.error());
+    Error error = for_one(*job.world, met.error());
+    keep_until_exit(std::move(job.world));
+    return error;
   }
   if (const Status watched = watch_ranks(job); !watched.ok()) {
     job.unwatched = watched.error();

@@ -78,14 +78,16 @@ Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options,
     const StartLimit limit(options, world->rank(), world->count());
     if (const auto all = compare_commands(*world, command); !all.ok()) {
       Error error = for_one(*world, all.error());
-      // The end of a world waits for all ranks, and the error is printed after this function. So the world lasts until
-      // the process ends: if a rank that prints nothing ended first, the launcher would kill the rank that prints.
-      static std::unique_ptr<runtime::World> until_exit;
-      until_exit = std::move(world);
+      keep_until_exit(std::move(world));
       return error;
     }
   }
   return world;
+}
+
+void keep_until_exit(std::unique_ptr<runtime::World> world) {
+  static std::unique_ptr<runtime::World> kept;
+  kept = std::move(world);
 }
 
 Error for_one(const runtime::World& world, Error error) {

@@ -25,6 +25,11 @@ constexpr std::string_view kAlone = "alone ";
 Result<std::unique_ptr<runtime::World>> connect_ranks(const GlobalOptions& options, bool direct);
 Result<std::vector<std::string>> compare_commands(runtime::World& world, const std::string& mine);
 
+// Keeps a world whose run fails before it begins until this process ends. The end of a world waits for all ranks, and
+// errors are printed by callers: if a rank that prints nothing ended first, the launcher would kill the rank that
+// prints.
+void keep_until_exit(std::unique_ptr<runtime::World> world);
+
 // Removes the message from the error of a call that all ranks made together, except on the rank that prints it.
 Error for_one(const runtime::World& world, Error error);
 
