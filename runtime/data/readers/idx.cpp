@@ -7,7 +7,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
-#include "runtime/data/readers/label_counts.h"
+#include "runtime/data/readers/label_numbers.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/tensors/idx.h"
 

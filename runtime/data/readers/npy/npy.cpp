@@ -8,7 +8,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
-#include "runtime/data/readers/label_counts.h"
+#include "runtime/data/readers/label_numbers.h"
 #include "runtime/data/readers/npy/npy_arrays.h"
 #include "runtime/data/readers/npy/npy_labels.h"
 #include "runtime/data/readers/npy/npy_values.h"
