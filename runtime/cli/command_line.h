@@ -18,6 +18,7 @@
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/console/outcome.h"
 #include "runtime/cli/console/usage.h"
+#include "runtime/cli/import/import.h"
 #include "runtime/cli/job/restarts.h"
 
 namespace xrun::cli {
@@ -40,6 +41,7 @@ struct CommandLine {
   EvalArgs eval;
   PredictArgs predict;
   ExportArgs exported;
+  ImportArgs imported;
   DataShowArgs data_show;
   DataIndexArgs data_index;
   PreviewArgs preview;
