@@ -36,8 +36,8 @@ class WeightFile {
 };
 
 // Opens a file, and recognises its format by its first bytes; `path` may also be the index of a set of shards
-// (model.safetensors.index.json). Nothing of the file is executed. Errors: XG0401; XG0407 a pickle needs code of Python;
-// XG0412 the file is damaged, of an unknown format, or two tensors have one name; kInterrupted.
+// (model.safetensors.index.json). Nothing of the file is executed. Errors: XG0401; XG0407 a pickle needs code of
+// Python; XG0412 the file is damaged, of an unknown format, or two tensors have one name; kInterrupted.
 Result<std::unique_ptr<WeightFile>> open_weight_file(const std::string& path, StopFlag stop = nullptr);
 
 }  // namespace xrun::runtime
