@@ -94,13 +94,14 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   return sum;
 }
 
-// Returns the bytes that an update reads in advance to compute the norms that its optimizer needs.
+// Returns the bytes that an update reads in advance to compute the norms that its optimizer needs. The norm of a
+// compressed gradient is that of its pairs, which are few.
 Bytes norm_bytes(const Module& module, const Instruction& update) {
   const NormReads norms = norm_reads(module.train.optimizer);
   Bytes sum = 0;
   for (const Operand& operand : update.operands) {
-    const bool read = operand.role == Role::kGradient || operand.role == Role::kWeight ||
-                      (operand.role == Role::kState && norms.states);
+    const bool read = (operand.role == Role::kGradient && operand.access == Access::kRead) ||
+                      operand.role == Role::kWeight || (operand.role == Role::kState && norms.states);
     if (read && module.graph.value(module.graph.param(operand.param).value).type.rank() > 1) {
       sum += norms.sweeps * operand.bytes;
     }
