@@ -77,6 +77,12 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
             const UpdateStates& states, int64_t n);
 
+// Updates the elements begin..end of a table with rows of `dim` numbers as `update` does, but leaves rows whose
+// gradient is zero, and their states, as they are; only their running mean follows. All addresses are those of element
+// 0.
+void update_rows(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
+                 const UpdateStates& states, int64_t dim, int64_t begin, int64_t end);
+
 // Returns the sum of squares of a gradient in f64, for clip = norm. It has sixteen running sums, which are added in a
 // fixed tree (ops/simd/square_sums.h).
 double sum_of_squares(Isa isa, const float* g, int64_t n);

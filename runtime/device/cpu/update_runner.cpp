@@ -7,6 +7,7 @@
 
 #include "graph/base/check.h"
 #include "graph/layouts/norm_layout.h"
+#include "graph/layouts/row_updates.h"
 #include "ops/optimizer/compression.h"
 #include "runtime/device/cpu/fold.h"
 
@@ -56,7 +57,13 @@ void for_chunks(Weights& weights, ops::Workers& workers, const Body& body) {
 
 UpdateRunner::UpdateRunner(const Module& module, const planner::Program& program, const Binder& binder,
                            const KernelSet& kernels, ops::Isa isa, const ops::OptimizerForm& form)
-    : module_(module), program_(program), binder_(binder), kernels_(kernels), isa_(isa), form_(form) {}
+    : module_(module),
+      program_(program),
+      binder_(binder),
+      kernels_(kernels),
+      isa_(isa),
+      form_(form),
+      by_row_(params_updated_by_row(module.graph)) {}
 
 BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   BoundUpdate update;
@@ -80,7 +87,9 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
   switch (operand.role) {
     case Role::kGradient: {
       BoundWeight weight{.param = operand.param, .rule = rule_of(module_.train, form_, graph, operand.param)};
-      weight.count = graph.value(graph.param(operand.param).value).type.elements(0, 0);
+      const TensorType& type = graph.value(graph.param(operand.param).value).type;
+      weight.count = type.elements(0, 0);
+      weight.row = std::ranges::binary_search(by_row_, operand.param) ? weight.count / type.dims[0] : 0;
       for (int64_t partial = 0; partial < program_.partials_of_replica(); ++partial) {
         weight.partials.push_back(reinterpret_cast<float*>(binder_.at(operand) + operand.step * partial));
       }
@@ -268,8 +277,13 @@ Status UpdateRunner::apply(BoundUpdate& update, const StepContext& step, double 
     if (weight.pairs != nullptr) {
       return;
     }
-    ops::update(isa_, form_, scalars_of(weight, step, grad_scale), weight.weight + begin, weight.partials[0] + begin,
-                states_at(weight, begin), end - begin);
+    const ops::UpdateScalars scalars = scalars_of(weight, step, grad_scale);
+    if (weight.row > 0) {
+      ops::update_rows(isa_, form_, scalars, weight.weight, weight.partials[0], weight.states, weight.row, begin, end);
+    } else {
+      ops::update(isa_, form_, scalars, weight.weight + begin, weight.partials[0] + begin, states_at(weight, begin),
+                  end - begin);
+    }
   });
   subtract_pairs(update, step, workers);
   XRUN_TRY(prepare(update, workers));

@@ -20,6 +20,7 @@ namespace xrun::runtime {
 struct BoundWeight {
   ParamId param;
   int64_t count = 0;
+  int64_t row = 0;  // numbers in a row, if rows with a gradient of zero are not updated; else 0
   float* weight = nullptr;
   ops::UpdateStates states{};
   std::vector<float*> partials;  // gradient partials of this replica
@@ -104,6 +105,7 @@ class UpdateRunner {
   const KernelSet& kernels_;
   ops::Isa isa_;
   ops::OptimizerForm form_;
+  std::vector<ParamId> by_row_;  // params_updated_by_row
 };
 
 }  // namespace xrun::runtime
