@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "graph/os/modules.h"
 
 namespace xrun::runtime {
@@ -45,6 +46,15 @@ Result<OnnxWritten> write_onnx(const ops::OnnxGraph& graph, const ConstantValues
     return opened.error();
   }
   return opened->write(graph, values, file);
+}
+
+Status check_data_place(const ops::OnnxGraph& graph, const std::string& path, Bytes most_inside) {
+  constexpr FileKind kKind{.name = "file of constants that xrun wrote", .code = "XG0901", .magic = kOnnxDataMagic};
+  Bytes bytes = 0;
+  for (const ops::OnnxTensor& constant : graph.constants) {
+    bytes += float_bytes(constant);
+  }
+  return bytes > most_inside ? check_place(path + ".data", kKind) : Status();
 }
 
 }  // namespace xrun::runtime
