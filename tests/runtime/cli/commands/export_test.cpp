@@ -205,6 +205,17 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
 }
 
+TEST_F(Export, APlanFileIsRefusedByName) {
+  train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
+  ASSERT_EQ(run({"plan", "m.xgraph", "-o", "m.xplan"}).exit, 0);
+  const auto result = run({"export", "m.xplan", "ckpt/t", "-o", "m.onnx"});
+  EXPECT_EQ(result.exit, 2);
+  EXPECT_THAT(result.err, HasSubstr("error[XG0620]: `m.xplan` is a plan, which fixes the precision, but an export "
+                                    "computes in f32\nhelp: give the model file instead, or only the checkpoint, which "
+                                    "holds its model: xrun export ckpt/t -o m.onnx"));
+  EXPECT_FALSE(fs::exists(path("m.onnx")));
+}
+
 TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
   train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
   directory_.write("foreign.onnx", "another program wrote this");
