@@ -28,6 +28,7 @@ using UpdateStates = std::array<float*, kMostKeptStates>;
 // kernels start at zero:
 //   sgd    s0: velocity (only with momentum)
 //   adamw  s0: m, s1: v
+// Of the rules without a kernel, `momentum` and `trust` are known for lars alone, since `compress` needs them.
 struct OptimizerForm {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0;
@@ -37,7 +38,8 @@ struct OptimizerForm {
   double eps = 1e-8;
   double weight_decay = 0;
   int states = 0;
-  double ema = 0;  // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
+  double trust = 0;  // factor of the trust ratio of lars, for compressed gradients; 0: no ratio
+  double ema = 0;    // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
   std::shared_ptr<const OwnUpdate> own;  // the update rule if `kind` is kOwn
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
@@ -74,6 +76,12 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
 // mean += (w - mean) · (1 - ema).
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
             const UpdateStates& states, int64_t n);
+
+// Updates the elements begin..end of a table with rows of `dim` numbers as `update` does, but leaves rows whose
+// gradient is zero, and their states, as they are; only their running mean follows. All addresses are those of element
+// 0.
+void update_rows(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
+                 const UpdateStates& states, int64_t dim, int64_t begin, int64_t end);
 
 // Returns the sum of squares of a gradient in f64, for clip = norm. It has sixteen running sums, which are added in a
 // fixed tree (ops/simd/square_sums.h).

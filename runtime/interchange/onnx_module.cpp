@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "graph/os/modules.h"
 #include "runtime/interchange/onnx_initializers.h"
 
@@ -64,6 +65,15 @@ Result<OnnxInitializers> list_onnx(int file, const std::string& path) {
 Result<std::vector<std::byte>> decode_onnx(std::span<const std::byte> message, const std::string& path) {
   const Result<Module>& module = onnx_module();
   return module.ok() ? module.value().decode(message, path) : module.error();
+}
+
+Status check_data_place(const ops::OnnxGraph& graph, const std::string& path, Bytes most_inside) {
+  constexpr FileKind kKind{.name = "file of constants that xrun wrote", .code = "XG0901", .magic = kOnnxDataMagic};
+  Bytes bytes = 0;
+  for (const ops::OnnxTensor& constant : graph.constants) {
+    bytes += float_bytes(constant);
+  }
+  return bytes > most_inside ? check_place(path + ".data", kKind) : Status();
 }
 
 }  // namespace xrun::runtime

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
@@ -14,9 +15,12 @@ namespace xrun::runtime {
 struct OnnxFile {
   std::string path;       // the model
   std::string data_name;  // name of the file for large constants, in the folder of the model
-  // Constants are in a file of their own if they have more bytes than this together; protobuf cannot hold 2 GiB.
+  // Constants are in a file of their own if all of f32 have more bytes than this; protobuf cannot hold 2 GiB.
   Bytes most_inside = kGiB;
 };
+
+// A file of constants begins with this text, so that no file of another program is replaced.
+inline constexpr std::string_view kOnnxDataMagic = "xrun: constants of an ONNX model\n";
 
 struct OnnxWritten {
   Bytes bytes = 0;       // size of the model file
@@ -30,6 +34,19 @@ using ConstantValues = std::function<void(const ops::OnnxTensor& constant, float
 /// is missing or of another build; XG0932 libonnx rejects the model; kWorld XG0901 a file cannot be written. Threads:
 /// one.
 Result<OnnxWritten> write_onnx(const ops::OnnxGraph& graph, const ConstantValues& values, const OnnxFile& file);
+
+/// Checks that the file of constants of a model at `path` may be written, if the graph needs one. Errors: kUsage XG0901
+/// a file is there that xrun did not write.
+Status check_data_place(const ops::OnnxGraph& graph, const std::string& path, Bytes most_inside = kGiB);
+
+/// The bytes of the weights of a constant, 0 unless it has numbers of f32.
+inline Bytes float_bytes(const ops::OnnxTensor& constant) {
+  Bytes bytes = static_cast<Bytes>(sizeof(float));
+  for (const int64_t dim : constant.dims) {
+    bytes *= dim;
+  }
+  return constant.type() == ops::OnnxType::kFloat ? bytes : 0;
+}
 
 // ---- the interface of the module
 

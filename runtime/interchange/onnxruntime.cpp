@@ -2,20 +2,13 @@
 #include "runtime/interchange/onnxruntime.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <system_error>
-#include <thread>
-#include <unistd.h>
+#include <optional>
 
 #include "graph/base/errors.h"
-#include "graph/os/clock.h"
+#include "graph/os/child_process.h"
 
 namespace xrun::runtime {
 namespace {
@@ -75,35 +68,6 @@ std::vector<std::byte> read_bytes(const std::string& path) {
   return bytes;
 }
 
-// Starts the program with its output in a file, and returns its exit status; -1: it did not end in time, 127: it cannot
-// be started.
-int run_program(std::vector<std::string> words, const std::string& output) {
-  std::vector<char*> arguments;
-  std::ranges::transform(words, std::back_inserter(arguments), [](std::string& word) { return word.data(); });
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  pid_t pid = 0;
-  const int fault = ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (fault != 0) {
-    return 127;
-  }
-  int status = 0;
-  const Seconds begin = system_clock().now();
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
-    if (system_clock().now() > begin + kPatience) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, &status, 0);
-      return -1;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 // The last line of a text, which is where Python names an exception.
 std::string last_line(std::string text) {
   while (text.ends_with('\n')) {
@@ -125,16 +89,20 @@ Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string&
     words.push_back(fmt::format("{}\t{}\t{}", input.name, numpy_type(input.type), fmt::join(row, ",")));
   }
   const std::string log = folder + "/log";
-  const int status = run_program(std::move(words), log);
+  ChildProcess child;
+  if (child.start(words, {.output = log}) != 0) {
+    return OnnxRun{.why = fmt::format("`{}` cannot be started", python)};
+  }
+  const std::optional<int> status = child.wait_at_most(kPatience);
   const std::vector<std::byte> said = read_bytes(log);
   const std::string text = last_line({reinterpret_cast<const char*>(said.data()), said.size()});
-  if (status == 127 || status == kMissing) {
-    return OnnxRun{.why = status == 127 ? fmt::format("`{}` cannot be started", python) : text};
+  if (status == kMissing) {
+    return OnnxRun{.why = text};
   }
   if (status != 0) {
     return content_error("XG0932",
-                         status == -1 ? fmt::format("onnxruntime did not end within {} s", kPatience)
-                                      : fmt::format("onnxruntime rejects the model: {}", text),
+                         status ? fmt::format("onnxruntime rejects the model: {}", text)
+                                : fmt::format("onnxruntime did not end within {} s", kPatience),
                          "report this with the model: xrun wrote a wrong file");
   }
   OnnxRun run{.ran = true, .version = text.starts_with("version ") ? text.substr(8) : text};

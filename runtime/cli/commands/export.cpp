@@ -7,14 +7,15 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/os/durable.h"
+#include "graph/os/temporary_folder.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/export/onnx_comparison.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/progress/progress.h"
@@ -32,29 +33,6 @@ constexpr double kLargestDifference = 1e-3;
 
 // An ONNX file of xrun begins with its IR version and its producer.
 constexpr FileKind kOnnxKind{.name = "model of xrun in ONNX", .code = "XG0901", .magic = "\x08\x08\x12\x04xrun"};
-
-class TemporaryFolder {
- public:
-  static Result<std::unique_ptr<TemporaryFolder>> make(const std::string& path) {
-    std::error_code fault;
-    fs::create_directory(path, fault);
-    if (fault) {
-      return world_error("XG0901", {"cannot create the folder {}: {}", path, fault.message()},
-                         "export into a folder that can be written: -o FOLDER/model.onnx");
-    }
-    return std::make_unique<TemporaryFolder>(path);
-  }
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct Exported {
   ops::OnnxGraph graph;
@@ -74,14 +52,6 @@ Status check_differences(const OnnxComparison& comparison) {
   return {};
 }
 
-Status rename_to(const std::string& from, const std::string& to) {
-  std::error_code fault;
-  fs::rename(from, to, fault);
-  return fault ? Status(world_error("XG0901", {"cannot rename {} to {}: {}", from, to, fault.message()},
-                                    "export into a folder that can be written"))
-               : Status();
-}
-
 Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& args, const runtime::CheckpointInfo& info,
                               runtime::EventSink& events) {
   ops::ExportOptions options{.outputs = args.outputs};
@@ -91,10 +61,11 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
   const Module& module = planned.model.file.module;
   Exported exported;
   XRUN_ASSIGN(exported.graph, ops::to_onnx(module.model, module.graph, options));
+  XRUN_TRY(runtime::check_data_place(exported.graph, args.output));
   exported.graph.metadata = {{"xrun.checkpoint_step", std::to_string(info.manifest.step)}};
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
-  XRUN_ASSIGN(const auto folder, TemporaryFolder::make(fmt::format("{}.tmp-{}", args.output, getpid())));
+  XRUN_ASSIGN(const auto folder, TemporaryFolder::next_to(args.output, kOnnxKind.code));
   const std::string name = fs::path(args.output).filename();
   const runtime::OnnxFile file{.path = folder->path() + "/" + name, .data_name = name + ".data"};
   const auto values = [&](const ops::OnnxTensor& constant, float* out) {
@@ -105,9 +76,9 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
                                                             folder->path(), args.python));
   XRUN_TRY(check_differences(exported.comparison));
   if (exported.written.data_bytes > 0) {
-    XRUN_TRY(rename_to(folder->path() + "/" + file.data_name, args.output + ".data"));
+    XRUN_TRY(folder->release(file.data_name, args.output + ".data", kOnnxKind.code));
   }
-  XRUN_TRY(rename_to(file.path, args.output));
+  XRUN_TRY(folder->release(name, args.output, kOnnxKind.code));
   return exported;
 }
 
@@ -200,6 +171,12 @@ std::string as_json(const Exported& exported, const ExportArgs& args) {
 }
 
 Status check_arguments(const ExportArgs& args) {
+  if (is_plan_file(args.file)) {
+    return usage_error(
+        "XG0620", {"`{}` is a plan, which fixes the precision, but an export computes in f32", args.file},
+        {"give the model file instead, or only the checkpoint, which holds its model: xrun export {} -o {}",
+         args.checkpoint, args.output});
+  }
   if (!args.output.ends_with(".onnx")) {
     return usage_error("XG0905", {"`-o {}` does not end in .onnx", args.output}, "name the file: -o model.onnx");
   }

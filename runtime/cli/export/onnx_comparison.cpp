@@ -88,8 +88,11 @@ Result<OnnxComparison> compare_with_onnxruntime(const PlannedModel& planned, run
       comparison.differences.push_back(std::move(difference));
     }
   }
+  std::vector<Ranking> rankings;
+  if (!exported.heads.empty()) {
+    XRUN_ASSIGN(rankings, find_rankings(planned));
+  }
   for (const ops::ExportedHead& head : exported.heads) {
-    XRUN_ASSIGN(const std::vector<Ranking> rankings, find_rankings(planned));
     const auto ranking = std::ranges::find(rankings, head.name, &Ranking::name);
     if (ranking == rankings.end()) {
       continue;

@@ -7,20 +7,15 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 #include "graph/base/result.h"
+#include "graph/os/child_process.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/console/usage.h"
 #include "runtime/cluster/stop_signals.h"
@@ -31,80 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSignalled = 128;  // a process that a signal ended has the exit code 128 + signal, as in shells
 constexpr Seconds kAtOnce = 30;  // a command that ends sooner counts as an early end, since it has hardly trained
 constexpr Seconds kLongestWait = 60;
-
-// A child process. The thread of StopSignals may ask it to stop at any time.
-class Child {
- public:
-  // Starts the command. Returns 0, or the errno of the failure.
-  int start(const std::vector<std::string>& command) {
-    std::vector<char*> words;
-    for (const std::string& word : command) {
-      words.push_back(const_cast<char*>(word.c_str()));
-    }
-    words.push_back(nullptr);
-    std::array<int, 2> fault_pipe{};
-    if (::pipe2(fault_pipe.data(), O_CLOEXEC) != 0) {
-      return errno;
-    }
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      become(words, parent, fault_pipe[1]);
-    }
-    int fault = pid < 0 ? errno : 0;
-    ::close(fault_pipe[1]);
-    if (fault == 0 && ::read(fault_pipe[0], &fault, sizeof(fault)) != sizeof(fault)) {
-      fault = 0;  // the program has started, which closed the pipe
-    }
-    ::close(fault_pipe[0]);
-    if (fault != 0 && pid > 0) {
-      ::waitpid(pid, nullptr, 0);
-    }
-    pid_.store(fault == 0 ? pid : 0);
-    return fault;
-  }
-
-  // Waits for the end. Returns the exit code, or 128 + the signal.
-  int wait() {
-    int status = 0;
-    while (::waitpid(pid_.load(), &status, 0) < 0 && errno == EINTR) {
-    }
-    pid_.store(0);
-    return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
-  }
-
-  pid_t pid() const { return pid_.load(); }  // 0: not running
-
-  void ask_to_stop() {
-    if (const pid_t pid = pid_.load(); pid > 0) {
-      ::kill(pid, SIGUSR1);
-    }
-  }
-
- private:
-  // Turns the child into the command. The child gets SIGTERM if the parent dies, as after a second signal.
-  // XRUN_RESTARTS is removed from its environment, since an `xrun train` after `--` would otherwise also watch over a
-  // command.
-  [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() == parent) {
-      std::signal(SIGPIPE, SIG_DFL);  // xrun ignores both signals, and a started program would inherit that
-      std::signal(SIGXFSZ, SIG_DFL);
-      ::unsetenv("XRUN_RESTARTS");
-      ::execvp(words[0], words.data());
-    }
-    const int fault = errno;
-    if (::write(fault_pipe, &fault, sizeof(fault)) < 0) {
-      ::_exit(kSignalled - 1);
-    }
-    ::_exit(kSignalled - 1);
-  }
-
-  std::atomic<pid_t> pid_{0};
-};
 
 // Waits for this time. Returns false if a stop was requested.
 bool wait_for(Seconds seconds) {
@@ -209,19 +132,25 @@ Outcome<int> run_restarts(const GlobalOptions& options, const RestartArgs& args,
         "leave `" + begins + "` out; if the run has to begin that way, start it once without --restarts");
   }
   const Console console(options);
-  Child child;
-  const StopSignals signals([&child] { child.ask_to_stop(); });
+  ChildProcess child;
+  const auto ask_to_stop = [&child] {
+    if (const pid_t pid = child.pid(); pid > 0) {
+      ::kill(pid, SIGUSR1);
+    }
+  };
+  const StopSignals signals(ask_to_stop);
   RankExits rank_exits;
   int ends_at_once = 0;
   bool had_ranks = false;  // a launcher had ranks in an earlier start
   for (int starts = 0;; ++starts) {
     const auto begin = Clock::now();
-    if (const int fault = child.start(args.command); fault != 0) {
+    // An `xrun train` after `--` would otherwise also watch over a command.
+    if (const int fault = child.start(args.command, {.without = {"XRUN_RESTARTS"}}); fault != 0) {
       return usage_fault(fmt::format("`{}` cannot be started: {}", args.command[0], std::strerror(fault)),
                          "check that the command after `--` runs in a shell");
     }
     if (StopSignals::requested().load()) {
-      child.ask_to_stop();  // a signal that came before the command ran has not reached it
+      ask_to_stop();  // a signal that came before the command ran has not reached it
     }
     LauncherWatch watch(
         child.pid(), [&rank_exits] { return rank_exits.all_gone(); },

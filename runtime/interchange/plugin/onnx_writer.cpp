@@ -21,15 +21,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kPlace = 64 * kKiB;  // weights in a file of their own begin at multiples of this
-
-Bytes floats_of(const ops::OnnxTensor& constant) {
-  Bytes count = 1;
-  for (const int64_t dim : constant.dims) {
-    count *= dim;
-  }
-  return constant.type() == ops::OnnxType::kFloat ? count : 0;
-}
+constexpr Bytes kPlace = 64 * kKiB;  // weights in a file of their own begin at multiples of this, after its magic
 
 Error cannot_write(const std::string& path, int error) {
   return world_error("XG0901", {"cannot write {}: {}", path, std::generic_category().message(error)},
@@ -108,21 +100,14 @@ class DataFile {
 
   Status open() {
     file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return file_ < 0 ? Status(cannot_write(path_, errno)) : Status();
+    return file_ < 0 ? Status(cannot_write(path_, errno)) : write(kOnnxDataMagic.data(), std::ssize(kOnnxDataMagic));
   }
 
   Status add(const std::vector<float>& values, onnx::TensorProto& to) {
-    const Bytes begin = (end_ + kPlace - 1) / kPlace * kPlace;
+    end_ = (end_ + kPlace - 1) / kPlace * kPlace;
+    const Bytes begin = end_;
     const auto bytes = static_cast<Bytes>(values.size() * sizeof(float));
-    const char* from = reinterpret_cast<const char*>(values.data());
-    for (Bytes done = 0; done < bytes;) {
-      const ssize_t wrote = ::pwrite(file_, from + done, static_cast<size_t>(bytes - done), begin + done);
-      if (wrote < 0 && errno != EINTR) {
-        return cannot_write(path_, errno);
-      }
-      done += std::max<ssize_t>(wrote, 0);
-    }
-    end_ = begin + bytes;
+    XRUN_TRY(write(reinterpret_cast<const char*>(values.data()), bytes));
     to.set_data_location(onnx::TensorProto::EXTERNAL);
     for (const auto& [key, value] : {std::pair<std::string, std::string>{"location", name_},
                                      {"offset", std::to_string(begin)},
@@ -138,6 +123,18 @@ class DataFile {
   Bytes bytes() const { return end_; }
 
  private:
+  Status write(const char* from, Bytes bytes) {
+    for (Bytes done = 0; done < bytes;) {
+      const ssize_t wrote = ::pwrite(file_, from + done, static_cast<size_t>(bytes - done), end_ + done);
+      if (wrote < 0 && errno != EINTR) {
+        return cannot_write(path_, errno);
+      }
+      done += std::max<ssize_t>(wrote, 0);
+    }
+    end_ += bytes;
+    return {};
+  }
+
   std::string path_;
   std::string name_;
   int file_ = -1;
@@ -159,7 +156,7 @@ Status add_constants(onnx::GraphProto& to, const ops::OnnxGraph& from, const Con
       made.set_raw_data(constant.floats.data(), constant.floats.size() * sizeof(float));
       continue;
     }
-    read.resize(static_cast<size_t>(floats_of(constant)));
+    read.resize(static_cast<size_t>(float_bytes(constant)) / sizeof(float));
     values(constant, read.data());
     if (data != nullptr) {
       XRUN_TRY(data->add(read, made));
@@ -205,7 +202,7 @@ Result<OnnxWritten> write(const ops::OnnxGraph& graph, const ConstantValues& val
   add_nodes(to, graph);
   Bytes weights = 0;
   for (const ops::OnnxTensor& constant : graph.constants) {
-    weights += floats_of(constant) * static_cast<Bytes>(sizeof(float));
+    weights += float_bytes(constant);
   }
   OnnxWritten written;
   if (weights > file.most_inside) {

@@ -40,9 +40,10 @@ TEST(OnnxModule, ConstantsBeyondTheLimitAreInAFileOfTheirOwn) {
   const OnnxFile file{.path = directory.path() + "/m.onnx", .data_name = "m.onnx.data", .most_inside = 47};
   const auto written = write_onnx(two_products(), fill, file);
   ASSERT_TRUE(written.ok()) << written.error().message;
-  EXPECT_EQ(written->data_bytes, 64 * kKiB + 24);  // the second constant begins at a multiple of 64 KiB
+  EXPECT_EQ(written->data_bytes, 2 * 64 * kKiB + 24);  // the constants begin at multiples of 64 KiB, after the magic
   const std::string data = read_file(directory.path() + "/m.onnx.data");
   ASSERT_EQ(std::ssize(data), written->data_bytes);
+  EXPECT_TRUE(data.starts_with(kOnnxDataMagic));
   float last = 0;
   std::memcpy(&last, data.data() + data.size() - sizeof(float), sizeof(float));
   EXPECT_EQ(last, 50);
@@ -50,6 +51,21 @@ TEST(OnnxModule, ConstantsBeyondTheLimitAreInAFileOfTheirOwn) {
   const OnnxFile one{.path = directory.path() + "/one.onnx", .data_name = "one.onnx.data", .most_inside = 48};
   ASSERT_TRUE(write_onnx(two_products(), fill, one).ok());
   EXPECT_FALSE(fs::exists(directory.path() + "/one.onnx.data"));
+}
+
+TEST(OnnxModule, AFileOfConstantsReplacesOnlyOneOfXrun) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/m.onnx";
+  EXPECT_TRUE(check_data_place(two_products(), path, 47).ok());
+  directory.write("m.onnx.data", "weights of another program");
+  const Status refused = check_data_place(two_products(), path, 47);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0901");
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(refused.error().message, HasSubstr("m.onnx.data` exists and is not a file of constants that xrun wrote"));
+  EXPECT_TRUE(check_data_place(two_products(), path, 48).ok()) << "such a model has no file of constants";
+  ASSERT_TRUE(write_onnx(two_products(), fill, {.path = path, .data_name = "m.onnx.data", .most_inside = 47}).ok());
+  EXPECT_TRUE(check_data_place(two_products(), path, 47).ok());
 }
 
 TEST(OnnxModule, AModelThatIsNoModelIsRejectedByTheChecker) {

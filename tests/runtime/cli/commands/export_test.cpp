@@ -148,6 +148,53 @@ TEST_F(Export, BestClassesOfACosineHeadAreFurtherOutputs) {
   }
 }
 
+TEST_F(Export, TablesOfNgramsAreSummedWithoutTheirPadding) {
+  const std::string python = find_onnxruntime();
+  if (python.empty()) {
+    GTEST_SKIP() << "no Python here has onnxruntime: set XRUN_ONNX_PYTHON, or let `make test` install it";
+  }
+  std::string lines;
+  for (int i = 0; i < 80; ++i) {
+    lines +=
+        fmt::format("{}\t{}\n", i % 10, std::string(static_cast<size_t>(1 + i % 7), static_cast<char>('a' + i % 10)));
+  }
+  directory_.write("train.tsv", lines);
+  train(R"(xgraph 1
+
+model m {
+  input ids: index(64)[N, 12]
+
+  feature = concat(ids -> embed_bag(64, 8) as averaged, ids -> embed_bag(64, 8, mean=false, padding=3) as summed, axis=1)
+  output feature
+
+  head id = cosine_classifier(feature, 10)
+}
+
+data d {
+  source train = text("train.tsv")
+
+  ids   = text -> ngrams(64, 12, chars=[1, 3])
+  label = label -> as_index(10)
+}
+
+train t {
+  batch     = 20
+  norm_rows = 10
+  epochs    = 3
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.01
+}
+)");
+  const auto result =
+      run({"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--python", python, "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  for (const auto& output : nlohmann::json::parse(result.out).at("compared").at("outputs")) {
+    EXPECT_LE(output.at("largest_difference").get<double>(), 1e-5 * std::max(1.0, output.at("scale").get<double>()))
+        << result.out;
+  }
+}
+
 TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   train(picture_model("", "  feature = x -> conv(8, 3) -> bn -> relu -> global_avg_pool\n",
                       "softmax_ce(id, label)\n"
@@ -156,6 +203,17 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("head `id` is left out; with it, the file has 320 B more: --with-head id"));
   EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
+}
+
+TEST_F(Export, APlanFileIsRefusedByName) {
+  train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
+  ASSERT_EQ(run({"plan", "m.xgraph", "-o", "m.xplan"}).exit, 0);
+  const auto result = run({"export", "m.xplan", "ckpt/t", "-o", "m.onnx"});
+  EXPECT_EQ(result.exit, 2);
+  EXPECT_THAT(result.err, HasSubstr("error[XG0620]: `m.xplan` is a plan, which fixes the precision, but an export "
+                                    "computes in f32\nhelp: give the model file instead, or only the checkpoint, which "
+                                    "holds its model: xrun export ckpt/t -o m.onnx"));
+  EXPECT_FALSE(fs::exists(path("m.onnx")));
 }
 
 TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
