@@ -164,6 +164,7 @@ const std::map<std::string, Folders> kMayInclude{
                          "runtime/data/readers/recordio", "runtime/data/augment", "runtime/data/order"}},
     {"runtime/interchange", kTraining + Folders{"ops/onnx"}},
     {"runtime/interchange/plugin", kGraph + Folders{"ops/onnx", "runtime/interchange"}},
+    {"runtime/interchange/weights", kGraph + kFormats + Folders{"runtime/interchange"}},
     {"runtime/lsp",
      kGraph + kText + Folders{"ops", "ops/norm", "lang", "lang/format", "lang/elaborate", "lang/elaborate/trials"}},
 
