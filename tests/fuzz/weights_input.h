@@ -1,4 +1,4 @@
-// What must hold for any file of weights that was opened.
+// Properties of any file of weights that was opened, for fuzz targets.
 #pragma once
 
 #include <algorithm>
