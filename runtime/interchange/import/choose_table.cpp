@@ -1,3 +1,4 @@
+// Tests: tests/runtime/interchange/import/match_tensors_test.cpp
 #include "runtime/interchange/import/choose_table.h"
 
 #include <algorithm>

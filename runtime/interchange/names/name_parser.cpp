@@ -57,18 +57,17 @@ class Parser {
     return there;
   }
 
-  // Skips the lines of a `within` whose heading has a fault.
-  void skip_block() {
+  // Skips a `within` whose heading, which begins at token `first`, has a fault.
+  void skip_block(size_t first) {
     size_t open = 0;
-    for (; !is(Kind::kEnd); ++at_) {
+    for (at_ = first; !is(Kind::kEnd); ++at_) {
       open += is(Kind::kOpen) ? 1 : 0;
       if (is(Kind::kClose) && open <= 1) {
         ++at_;
         return;
       }
       open -= is(Kind::kClose) ? 1 : 0;
-      const NameToken& next = tokens_[std::min(at_ + 1, tokens_.size() - 1)];
-      if (is(Kind::kNewline) && open == 0 && !(next.kind == Kind::kWord && next.text == "or")) {
+      if (is(Kind::kNewline) && open == 0 && tokens_[at_ + 1].text != "or") {
         return;
       }
     }
@@ -183,17 +182,18 @@ class Parser {
   }
 
   void within(const std::vector<Prefix>& outer, size_t depth) {
+    const size_t first = at_;
     const Span at = now().span;
     std::vector<Prefix> pairs;
     do {
       Prefix pair;
       if (!read_pattern(pair.from, false) || !arrow() || !read_target(pair.to) || !captured(pair.from, pair.to, at) ||
           !add_pairs(outer, pair, at, pairs)) {
-        return skip_block();
+        return skip_block(first);
       }
       if (pair.to.classes) {
         fault(at, "`within` of `<classes>`", "this pair", "write one line for each tensor: fc -> <classes>");
-        return skip_block();
+        return skip_block(first);
       }
       skip_newlines();
     } while (take_word("or"));
