@@ -82,18 +82,14 @@ UpdateRule adamw_rule(double beta1, double beta2, double eps) {
 }
 
 UpdateRule lars_rule(double momentum, double trust) {
-  RuleWriter write(momentum != 0 ? 1 : 0);
+  RuleWriter write(1);
   const Term w = write.weight();
   const Term g = write.grad() + write.of_step(StepInput::kDecay) * w;
   const Term of_weight = write.norm(0);
   const Term of_gradient = write.norm(1);
   const Term any_zero = make(ScalarOp::kMax, write.is_zero(of_weight), write.is_zero(of_gradient));
   const Term share = write.number(trust) * of_weight / (of_gradient + write.number(kTrustEps));
-  const Term scaled = write.choose(any_zero, write.number(1), share) * g;
-  if (momentum == 0) {
-    return write.rule({w - write.of_step(StepInput::kRate) * scaled, w, g}, 2);
-  }
-  const Term velocity = write.number(momentum) * write.state(0) + scaled;
+  const Term velocity = write.number(momentum) * write.state(0) + write.choose(any_zero, write.number(1), share) * g;
   return write.rule({w - write.of_step(StepInput::kRate) * velocity, velocity, w, g}, 2);
 }
 
@@ -158,10 +154,10 @@ UpdateRule rule_of(const KnownUpdate& update) {
 
 KnownUpdate known_update(const UpdateRule& rule) {
   std::vector<KnownUpdate> candidates;
-  if (!rule.norms.empty()) {
-    const auto momentum = rule.states == 0 ? std::optional(0.0) : kept_share(rule, 0);
+  if (rule.states == 1 && !rule.norms.empty()) {
+    const auto momentum = kept_share(rule, 0);
     for (const ScalarNode& node : rule.ratios.nodes()) {
-      if (momentum && rule.states <= 1 && node.op == ScalarOp::kConstant && candidates.size() < 8) {
+      if (momentum && node.op == ScalarOp::kConstant && candidates.size() < 8) {
         candidates.push_back({.kind = KnownUpdate::kLars, .momentum = *momentum, .trust = node.value});
       }
     }

@@ -14,7 +14,7 @@ inline constexpr double kTrustEps = 1e-8;  // keeps the trust ratio of lars fini
 struct KnownUpdate {
   enum Kind { kOther, kSgd, kAdamw, kLars };
   Kind kind = kOther;
-  double momentum = 0;  // momentum of sgd and lars, which have no state if it is 0
+  double momentum = 0;  // momentum of sgd, which has no state if it is 0, and of lars
   bool nesterov = false;
   double beta1 = 0;  // first decay rate of adamw
   double beta2 = 0;

@@ -57,7 +57,6 @@ Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> co
                      .eps = known.eps,
                      .weight_decay = spec.args.real("weight_decay", 0),
                      .states = rule.states,
-                     .trust = known.trust,
                      .ema = ema,
                      .own = nullptr};
   if (form.kind == OptimizerKind::kOwn) {

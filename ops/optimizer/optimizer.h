@@ -28,7 +28,7 @@ using UpdateStates = std::array<float*, kMostKeptStates>;
 // kernels start at zero:
 //   sgd    s0: velocity (only with momentum)
 //   adamw  s0: m, s1: v
-// Of the rules without a kernel, `momentum` and `trust` are known for lars alone, since `compress` needs them.
+// Of the rules without a kernel, only that of lars has its `momentum` here, for compressed gradients.
 struct OptimizerForm {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0;
@@ -38,8 +38,7 @@ struct OptimizerForm {
   double eps = 1e-8;
   double weight_decay = 0;
   int states = 0;
-  double trust = 0;  // factor of the trust ratio of lars, for compressed gradients; 0: no ratio
-  double ema = 0;    // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
+  double ema = 0;  // fraction of the running mean that a step keeps; 0: no mean. The mean follows the states
   std::shared_ptr<const OwnUpdate> own;  // the update rule if `kind` is kOwn
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }

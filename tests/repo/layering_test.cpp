@@ -166,6 +166,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/interchange/names", {"graph/base"}},
     {"runtime/interchange/import", kTraining + Folders{"runtime/interchange/names", "runtime/interchange/weights"}},
     {"runtime/interchange/plugin", kGraph + Folders{"ops/onnx", "runtime/interchange"}},
+    {"runtime/interchange/weights", kGraph + kFormats + Folders{"runtime/interchange"}},
     {"runtime/lsp",
      kGraph + kText + Folders{"ops", "ops/norm", "lang", "lang/format", "lang/elaborate", "lang/elaborate/trials"}},
 

@@ -8,6 +8,7 @@
 #include "graph/base/check.h"
 #include "graph/layouts/norm_layout.h"
 #include "graph/layouts/row_updates.h"
+#include "graph/settings/known_update.h"
 #include "ops/optimizer/compression.h"
 #include "runtime/device/cpu/fold.h"
 
@@ -63,7 +64,8 @@ UpdateRunner::UpdateRunner(const Module& module, const planner::Program& program
       kernels_(kernels),
       isa_(isa),
       form_(form),
-      by_row_(params_updated_by_row(module.graph)) {}
+      by_row_(params_updated_by_row(module.graph)),
+      trust_(known_update(module.train.optimizer).trust) {}
 
 BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   BoundUpdate update;
@@ -72,7 +74,7 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   }
   for (BoundWeight& weight : update.weights) {
     if (weight.pairs != nullptr) {
-      weight.squares.resize(form_.trust > 0 ? static_cast<size_t>(chunks_of(weight)) : 0);
+      weight.squares.resize(trust_ > 0 ? static_cast<size_t>(chunks_of(weight)) : 0);
     } else if (instruction.kind == planner::Kind::kUpdate && weight.rule.decays) {
       weight.tensor_norms.resize(static_cast<size_t>(ops::norms_of(form_)));
       weight.squares.resize(static_cast<size_t>(chunks_of(weight)) * weight.tensor_norms.size());
@@ -247,8 +249,7 @@ float UpdateRunner::rate_of_pairs(const BoundWeight& weight, const StepContext& 
   }
   const double sent = ops::squares_of_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride,
                                             program_.senders(), weight.partials[0]);
-  return static_cast<float>(static_cast<double>(rate) *
-                            ops::trust_ratio(form_.trust, std::sqrt(squares), std::sqrt(sent)));
+  return static_cast<float>(static_cast<double>(rate) * ops::trust_ratio(trust_, std::sqrt(squares), std::sqrt(sent)));
 }
 
 // Updates weights with compressed gradients. This is a plain subtraction, because the momentum was added before the

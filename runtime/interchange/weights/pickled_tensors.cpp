@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/utf8.h"
 #include "runtime/formats/pickle/numpy_values.h"
 #include "runtime/interchange/weights/torch_values.h"
 
@@ -208,7 +209,8 @@ Result<PickledStorage> pickled_storage(const Pickle& pickle, PickleId reference)
 Result<std::string> pickled_key(const Pickle& pickle, PickleId id) {
   const PickleValue& key = pickle[id];
   if (key.kind == PickleKind::kText || key.kind == PickleKind::kString) {
-    return read_pickle_text(pickle.input(), key.string);
+    XRUN_ASSIGN(const std::string text, read_pickle_text(pickle.input(), key.string));
+    return well_formed(text);
   }
   return key.kind == PickleKind::kInteger ? fmt::to_string(key.number) : fmt::format("({})", name_of(key.kind));
 }

@@ -22,7 +22,7 @@ constexpr std::string_view kHelp =
 // The key under which paddle.save adds a table of names (python/paddle/framework/io.py of PaddlePaddle 3.3).
 constexpr std::string_view kPaddleNames = "StructuredToParameterName@@";
 
-constexpr int64_t kMostEntries = 1'000'000;
+constexpr int64_t kMostEntries = 250'000;
 constexpr Bytes kMostNames = 256 * kMiB;  // of all names together
 
 class Collector {

@@ -15,7 +15,7 @@ PickleRules weight_pickle_rules();
 
 // Adds all tensors of the pickle to `to`, and lists what else is in it: a dict or a list without tensors as one entry.
 // The table of names that PaddlePaddle adds to a dict is left out, and arrays that it has split are joined. Errors:
-// XG0412 there is no tensor, a tensor does not fit its storage, or there are more than a million entries; those of
+// XG0412 there is no tensor, a tensor does not fit its storage, or there are more than 250,000 entries; those of
 // pickled_tensor.
 Status add_pickled_tensors(const Pickle& pickle, const PickledSources& sources, WeightContents& to);
 

@@ -13,6 +13,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
+#include "graph/base/utf8.h"
 #include "runtime/formats/open_file.h"
 
 namespace xrun::runtime {
@@ -181,6 +182,7 @@ Status check_extent(const StoredTensor& tensor, std::string_view where) {
 }
 
 Status WeightContents::add(std::string name, StoredTensor tensor) {
+  name = well_formed(name);
   XRUN_TRY(check_extent(tensor, fmt::format("{} in {}", name, path)));
   if (is_in_order(tensor)) {
     tensor.strides.clear();
@@ -191,7 +193,7 @@ Status WeightContents::add(std::string name, StoredTensor tensor) {
 }
 
 void WeightContents::add_other(std::string_view name, std::string_view what) {
-  others.push_back(fmt::format("{} ({})", name, what));
+  others.push_back(fmt::format("{} ({})", well_formed(name), what));
 }
 
 Result<std::unique_ptr<WeightFile>> make_stored_weights(WeightContents contents, std::string_view format,

@@ -37,8 +37,8 @@ struct WeightContents {
   std::vector<StoredTensor> places;  // one for each tensor
   std::vector<std::string> others;
 
-  // Checks the extent of a tensor and adds it. Errors: those of check_extent; XG0412 the number of its elements is too
-  // large.
+  // Checks the extent of a tensor and adds it. Bytes of the name that are not UTF-8 become escapes. Errors: those of
+  // check_extent; XG0412 the number of its elements is too large.
   Status add(std::string name, StoredTensor tensor);
   // Adds an entry that is not a tensor of numbers: "epoch (an integer)".
   void add_other(std::string_view name, std::string_view what);
