@@ -18,6 +18,7 @@
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/console/outcome.h"
 #include "runtime/cli/console/usage.h"
+#include "runtime/cli/convert/convert.h"
 #include "runtime/cli/job/restarts.h"
 
 namespace xrun::cli {
@@ -42,6 +43,7 @@ struct CommandLine {
   ExportArgs exported;
   DataShowArgs data_show;
   DataIndexArgs data_index;
+  ConvertArgs convert;
   PreviewArgs preview;
   CompletionsArgs completions;
   ManArgs man;
