@@ -95,6 +95,7 @@ struct OpDef {
   bool random = false;           // draws random numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
   bool folds_states = false;     // its outputs [G, ...] are kept until the update adds them to its states (bn)
+  bool updates_rows = false;     // a step updates only rows of its table (graph/layouts/row_updates.h)
   bool internal = false;         // only passes and gradients use it; the language has no name for it (cast)
   LayoutRule layout = LayoutRule::kAlike;
   std::string_view absorbs;   // a pointwise operator that may be fused: "relu", fused as attribute `relu=true`

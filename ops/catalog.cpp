@@ -6,22 +6,22 @@ namespace xrun::ops {
 namespace {
 
 std::vector<const Op*> list_all() {
-  std::vector<const Op*> all{// dense
-                             &kEmbed, &kEmbedGrad, &kLinear, &kLinearDx, &kLinearDw, &kBiasGrad,
-                             // convolution
-                             &kConv, &kDwconv, &kConvDx, &kConvDw, &kDeconv, &kDeconvDx,
-                             // norm
-                             &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad,
-                             &kBatchNorm, &kBatchNormGrad, &kBatchNormAdd, &kBatchNormPrelu, &kBatchNormPreluGrad,
-                             &kStateUpdate,
-                             // regularization
-                             &kDropout, &kDropPath,
-                             // pooling
-                             &kGlobalAvgPool, &kGlobalAvgPoolGrad,
-                             // other operators with files of their own
-                             &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad,
-                             // metrics of all samples
-                             &kRecallAt, &kVerification};
+  std::vector<const Op*> all{
+      // dense
+      &kEmbed, &kEmbedGrad, &kEmbedBag, &kEmbedBagGrad, &kLinear, &kLinearDx, &kLinearDw, &kBiasGrad,
+      // convolution
+      &kConv, &kDwconv, &kConvDx, &kConvDw, &kDeconv, &kDeconvDx,
+      // norm
+      &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad, &kBatchNorm,
+      &kBatchNormGrad, &kBatchNormAdd, &kBatchNormPrelu, &kBatchNormPreluGrad, &kStateUpdate,
+      // regularization
+      &kDropout, &kDropPath,
+      // pooling
+      &kGlobalAvgPool, &kGlobalAvgPoolGrad,
+      // other operators with files of their own
+      &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad,
+      // metrics of all samples
+      &kRecallAt, &kVerification};
   for (const auto family :
        {product_ops(), pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),
         map_ops(), sum_ops(), layout_ops(), cast_ops(), head_ops(), row_loss_ops()}) {

@@ -9,6 +9,7 @@
 namespace xrun::ops {
 
 extern const Op kEmbed, kEmbedGrad;                // embed.cpp
+extern const Op kEmbedBag, kEmbedBagGrad;          // embed_bag.cpp
 extern const Op kLinear, kLinearDx, kLinearDw;     // linear.cpp
 extern const Op kBiasGrad;                         // sum over all dimensions but the channels, for linear and conv
 extern const Op kConv, kDwconv, kConvDx, kConvDw;  // conv.cpp

@@ -44,4 +44,8 @@ std::array<std::byte, 16> xxh128_bytes(std::span<const std::byte> bytes) {
   return std::bit_cast<std::array<std::byte, 16>>(canonical);
 }
 
+uint64_t xxh3_64(std::span<const std::byte> bytes, uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
 }  // namespace xrun

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/settings/column_types.h"
 #include "graph/settings/data_arguments.h"
 #include "graph/settings/picture_types.h"
 #include "graph/settings/reader_def.h"
@@ -156,18 +157,6 @@ Result<TensorType> class_number(const AugmentDef&, const Field& input, const Att
   return per_sample(DType::kI32, {input.type.dims[1]}, classes);
 }
 
-// The type of a text column's class numbers. Their count is known only after the table has been opened.
-Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const Attrs&) {
-  const DType dtype = input.type.dtype;
-  if (input.name != "row" || input.encoded || input.type.rank() != 1 ||
-      (dtype != DType::kF64 && dtype != DType::kI64)) {
-    return content_error("XG0409",
-                         {"`as_class` needs one column of a table, but `{}` is {}", input.name, to_text(input.type)},
-                         "put it directly after `column`: column(\"id\") -> as_class");
-  }
-  return per_sample(DType::kI64, {});
-}
-
 // The type of labels, one per sample or a row of them, before they become classes.
 Result<TensorType> partly_labelled(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() > 2 || input.type.dtype == DType::kU8 || input.type.dtype == DType::kBool) {
@@ -188,45 +177,6 @@ Result<TensorType> partly_labelled(const AugmentDef&, const Field& input, const 
                         "whole numbers, as labels are, or texts: ignore([-1, 255]), ignore(\"unknown\")");
   }
   return input.type;
-}
-
-Status check_row(const Field& input, std::string_view stage, int64_t end) {
-  if (input.encoded || input.type.rank() != 2 || input.type.dtype != DType::kF64) {
-    return content_error("XG0409",
-                         {"`{}` needs the row of a table, but `{}` is {}", stage, input.name, to_text(input.type)},
-                         "use it on a csv source, before other stages");
-  }
-  const int64_t width = input.type.dims[1];
-  if (width != 0 && end > width) {
-    return content_error("XG0409", {"`{}` asks for column {} of {}", stage, end - 1, width},
-                         "columns are counted from 0");
-  }
-  return {};
-}
-
-Result<TensorType> columns_of(const AugmentDef& def, const Field& input, const Attrs& args) {
-  if (const auto* names = std::get_if<TextList>(args.find("range"))) {
-    XRUN_TRY(check_row(input, def.name, 0));
-    for (auto name = names->begin(); name != names->end(); ++name) {
-      if (std::find(names->begin(), name, *name) != name) {
-        return content_error("XG0413", {"`{}` names the column `{}` twice", def.name, *name}, "leave one of them out");
-      }
-    }
-    return per_sample(DType::kF32, {std::ssize(*names)});
-  }
-  XRUN_TRY(check_interval(args, "range", kMostColumns));
-  const auto& range = args.integers("range");
-  XRUN_TRY(check_row(input, def.name, range[1]));
-  return per_sample(DType::kF32, {range[1] - range[0]});
-}
-
-Result<TensorType> column_of(const AugmentDef& def, const Field& input, const Attrs& args) {
-  if (std::holds_alternative<std::string>(*args.find("index"))) {
-    XRUN_TRY(check_row(input, def.name, 0));
-    return per_sample(DType::kI64, {});
-  }
-  XRUN_TRY(check_row(input, def.name, args.integer("index") + 1));
-  return per_sample(input.type.dtype, {});
 }
 
 constexpr AugmentDef kAugments[] = {
@@ -314,6 +264,12 @@ constexpr AugmentDef kAugments[] = {
      "one column of a row of a table, counted from 0, or by its name in the header, and then a label; `scale(1)` "
      "after a name makes it a number",
      "column(64)", kReady, column_of},
+    {"ngrams", "(rows: int, length: int, chars: list = none, words: list = none, lower: bool = false, seed: int = 0)",
+     "rows 2..2147483647, length 1..65536, chars 1..64, words 1..16, seed 0..9007199254740992",
+     "a text to numbers of its character n-grams, with `chars` = [3, 6] those of 3 to 6 characters of `<word>`, and of "
+     "its word n-grams; a hash gives each a number in 1..rows-1; 0 fills the row up to `length`, and n-grams beyond it "
+     "are left out, counted and named in a warning; `lower` changes A-Z to a-z; words are separated by blanks",
+     "ngrams(65_536, 64, chars=[2, 6], words=1)", kReady, hashed_ngrams},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
      "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",
      "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",

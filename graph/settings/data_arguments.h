@@ -1,5 +1,5 @@
 // Bounds and types that the records of readers and of data stages share. Only graph/settings/reader_def.cpp,
-// graph/settings/augment_def.cpp and graph/settings/picture_types.cpp include this.
+// graph/settings/augment_def.cpp and the files with types of stages (picture_types.cpp, column_types.cpp) include this.
 #pragma once
 
 #include <cstdint>

@@ -29,6 +29,12 @@ class RuleWriter {
   Term state(int i) { return input(2 + i); }
   Term of_step(StepInput which) { return input(2 + states_ + static_cast<int>(which)); }
   Term number(double value) { return {&expr_, expr_.constant(value)}; }
+  // The norm with this number, counted in the order of the norms' functions in `rule`.
+  Term norm(int number) { return input(2 + states_ + kStepInputs + number); }
+  Term is_zero(Term a) { return make(ScalarOp::kEqual, a, number(0)); }
+  Term choose(Term condition, Term yes, Term no) {
+    return {&expr_, expr_.make(ScalarOp::kSelect, condition.id, yes.id, no.id)};
+  }
   Term root(Term a) { return {&expr_, expr_.make(ScalarOp::kSqrt, a.id)}; }
   // 1 / (1 - beta ^ step)
   Term correction(double beta) {
@@ -36,11 +42,11 @@ class RuleWriter {
     return number(1) / (number(1) - power);
   }
 
-  UpdateRule rule(std::initializer_list<Term> results) {
+  UpdateRule rule(std::initializer_list<Term> results, int norms = 0) {
     std::vector<ScalarId> ids;
     std::ranges::transform(results, std::back_inserter(ids), &Term::id);
     expr_.set_results(std::move(ids));
-    return *make_update_rule(expr_, std::vector<double>(static_cast<size_t>(states_)));
+    return *make_update_rule(expr_, std::vector<double>(static_cast<size_t>(states_)), norms);
   }
 
  private:
@@ -75,10 +81,22 @@ UpdateRule adamw_rule(double beta1, double beta2, double eps) {
   return write.rule({w - write.of_step(StepInput::kRate) * (u + decay), m, v});
 }
 
+UpdateRule lars_rule(double momentum, double trust) {
+  RuleWriter write(1);
+  const Term w = write.weight();
+  const Term g = write.grad() + write.of_step(StepInput::kDecay) * w;
+  const Term of_weight = write.norm(0);
+  const Term of_gradient = write.norm(1);
+  const Term any_zero = make(ScalarOp::kMax, write.is_zero(of_weight), write.is_zero(of_gradient));
+  const Term share = write.number(trust) * of_weight / (of_gradient + write.number(kTrustEps));
+  const Term velocity = write.number(momentum) * write.state(0) + write.choose(any_zero, write.number(1), share) * g;
+  return write.rule({w - write.of_step(StepInput::kRate) * velocity, velocity, w, g}, 2);
+}
+
 bool same(const UpdateRule& a, const UpdateRule& b) {
-  return a.states == b.states && a.first == b.first && a.norms.empty() && b.norms.empty() &&
-         a.ratios.results().empty() && b.ratios.results().empty() && to_text(a.elements) == to_text(b.elements) &&
-         to_text(a.scalars) == to_text(b.scalars);
+  const auto equal = [](const ScalarExpr& one, const ScalarExpr& other) { return to_text(one) == to_text(other); };
+  return a.states == b.states && a.first == b.first && std::ranges::equal(a.norms, b.norms, equal) &&
+         equal(a.ratios, b.ratios) && equal(a.elements, b.elements) && equal(a.scalars, b.scalars);
 }
 
 // The factor c if the new value of a state is `c * state + ...`; otherwise nullopt.
@@ -124,12 +142,26 @@ bool is_linear(const UpdateRule& rule) {
 }  // namespace
 
 UpdateRule rule_of(const KnownUpdate& update) {
-  return update.kind == KnownUpdate::kSgd ? sgd_rule(update.momentum, update.nesterov)
-                                          : adamw_rule(update.beta1, update.beta2, update.eps);
+  switch (update.kind) {
+    case KnownUpdate::kSgd:
+      return sgd_rule(update.momentum, update.nesterov);
+    case KnownUpdate::kLars:
+      return lars_rule(update.momentum, update.trust);
+    default:
+      return adamw_rule(update.beta1, update.beta2, update.eps);
+  }
 }
 
 KnownUpdate known_update(const UpdateRule& rule) {
   std::vector<KnownUpdate> candidates;
+  if (rule.states == 1 && !rule.norms.empty()) {
+    const auto momentum = kept_share(rule, 0);
+    for (const ScalarNode& node : rule.ratios.nodes()) {
+      if (momentum && node.op == ScalarOp::kConstant && candidates.size() < 8) {
+        candidates.push_back({.kind = KnownUpdate::kLars, .momentum = *momentum, .trust = node.value});
+      }
+    }
+  }
   if (rule.states == 0) {
     candidates.push_back({.kind = KnownUpdate::kSgd});
   } else if (rule.states == 1) {

@@ -1,6 +1,6 @@
-// Updates that other parts recognise: kernels compute them without a compiler (ops/optimizer/optimizer.h), and
-// `compress` and class rows that catch up need the momentum of sgd. They are recognised by the rule's operations, not
-// by the optimizer's name.
+// Updates that other parts recognise: kernels compute sgd and adamw without a compiler (ops/optimizer/optimizer.h),
+// `compress` needs the momentum of sgd or lars, and class rows that catch up need that of sgd. Updates are recognised
+// by the rule's operations, not by the optimizer's name.
 #pragma once
 
 #include "graph/settings/specs.h"
@@ -8,15 +8,18 @@
 
 namespace xrun {
 
-// `sgd` and `adamw` of lang/std/optimizers.xgraph with their arguments.
+inline constexpr double kTrustEps = 1e-8;  // keeps the trust ratio of lars finite
+
+// `sgd`, `adamw` and `lars` of lang/std/optimizers.xgraph with their arguments.
 struct KnownUpdate {
-  enum Kind { kOther, kSgd, kAdamw };
+  enum Kind { kOther, kSgd, kAdamw, kLars };
   Kind kind = kOther;
-  double momentum = 0;  // momentum of sgd, which has no state if it is 0
+  double momentum = 0;  // momentum of sgd, which has no state if it is 0, and of lars
   bool nesterov = false;
   double beta1 = 0;  // first decay rate of adamw
   double beta2 = 0;
   double eps = 0;
+  double trust = 0;  // factor of the trust ratio of lars
 };
 
 // The update rule of a known update. REQUIRES: the kind is not kOther.

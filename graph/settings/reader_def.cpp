@@ -162,12 +162,29 @@ Result<std::vector<Field>> sparse_fields(const Attrs& args) {
   }
   return std::vector<Field>{{"features", per_sample(DType::kF32, {args.integer("hash", 0)})}, unknown_label("label")};
 }
-Result<std::vector<Field>> text_fields(const Attrs&) {
-  return std::vector<Field>{text("line"), unknown_label("label")};
+// With `text` alone, lines have no labels.
+Result<std::vector<Field>> text_fields(const Attrs& args) {
+  XRUN_TRY(check_delimiter(args));
+  std::vector<Field> fields{text("text")};
+  if (args.has("label") || !args.has("text")) {
+    fields.push_back(unknown_label("label"));
+  } else if (args.has("classes")) {
+    return out_of_range("classes", {"{}", args.integer("classes")},
+                        "leave it out: lines with `text` alone have no labels");
+  }
+  if (args.has("label") && !args.has("text")) {
+    return out_of_range("label", "given without `text`", "give both columns: label=0, text=2");
+  }
+  for (const std::string_view name : {"label", "text"}) {
+    const bool is_name = args.has(name) && std::holds_alternative<std::string>(*args.find(name));
+    if (is_name && !args.flag("header", false)) {
+      return out_of_range(name, {"\"{}\"", args.text(name)}, "the position of a column, or write header=true");
+    }
+  }
+  return fields;
 }
 
 constexpr auto kReady = Availability::kReady;
-constexpr auto kNotYet = Availability::kNotYet;
 
 constexpr ReaderDef kReaders[] = {
     {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)", "size 4..1024, em 4..1024",
@@ -239,7 +256,14 @@ constexpr ReaderDef kReaders[] = {
      "with "
      "random signs into that many numbers",
      "sparse(\"train.txt\", label=\"first\", hash=4096)", kReady, sparse_fields},
-    {"text", "(path: str)", "", "lines of text", "text(\"lines.txt\")", kNotYet, text_fields},
+    {"text",
+     "(path: str, label: key = none, text: key = none, delimiter: str = \"\\t\", header: bool = false, "
+     "classes: int = none)",
+     "label 0..16777216, text 0..16777216, classes 1..2147483647",
+     "lines of UTF-8: a label, a tab and the text up to the end of the line; or the columns `label` and `text`, by "
+     "position or by name with `header`; with `text` alone, lines have no labels; a label is the number of its class, "
+     "or if not all labels are numbers, its name; empty lines are skipped",
+     "text(\"lines.tsv\")", kReady, text_fields},
 };
 
 }  // namespace

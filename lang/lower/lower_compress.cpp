@@ -64,14 +64,12 @@ void ModuleBuilder::check_compress() {
   if (!compress.is_on() || graph.params.empty()) {
     return;
   }
-  // Each replica applies the momentum before it selects elements. Rules other than sgd would first need the sum of all
-  // gradients.
-  const KnownUpdate update = known_update(train.optimizer);
-  if (!train.optimizer.name.empty() && update.kind != KnownUpdate::kSgd) {
+  // Each replica applies the momentum before it selects elements. Rules other than those of sgd and lars would first
+  // need the sum of all gradients.
+  const KnownUpdate::Kind kind = known_update(train.optimizer).kind;
+  if (!train.optimizer.name.empty() && kind != KnownUpdate::kSgd && kind != KnownUpdate::kLars) {
     ev_.not_yet(compress.span, {"`compress` with the optimizer `{}`", train.optimizer.name},
-                {"write optimizer = sgd(momentum=0.9), or compress = none"});
-  } else if (update.nesterov) {
-    ev_.not_yet(compress.span, "`compress` with `nesterov`", {"leave `nesterov` out, or write compress = none"});
+                {"write optimizer = sgd(momentum=0.9) or lars(momentum=0.9), or compress = none"});
   }
   // A weight that several operators read has a gradient for each reader; these are sent whole.
   const auto readers = consumers_of(graph);

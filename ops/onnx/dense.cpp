@@ -32,6 +32,23 @@ Status embed(OnnxBuilder& to, const Node& node) {
   return set_result(to, node, to.add("Gather", {input_of(to, node, 1), input_of(to, node, 0)}));
 }
 
+// The rows of all numbers, times 0 for padding, summed; and for a mean divided by the number of the others.
+Status embed_bag(OnnxBuilder& to, const Node& node) {
+  const std::string x = to.add("Cast", {input_of(to, node, 0)}, {{"to", static_cast<int64_t>(OnnxType::kInt64)}});
+  const std::string rows = to.add("Gather", {input_of(to, node, 1), x});
+  const std::string padding = to.add("Equal", {x, to.integers({node.attrs.integer("padding")}, {})});
+  const std::string counts =
+      to.add("Cast", {to.add("Not", {padding})}, {{"to", static_cast<int64_t>(OnnxType::kFloat)}});
+  const std::string factors = to.add("Unsqueeze", {counts, to.list({2})});
+  const std::string sum =
+      to.add("ReduceSum", {to.add("Mul", {rows, factors}), to.list({1})}, {{"keepdims", int64_t{0}}});
+  if (!node.attrs.flag("mean", true)) {
+    return set_result(to, node, sum);
+  }
+  const std::string count = to.add("ReduceSum", {counts, to.list({1})}, {{"keepdims", int64_t{1}}});
+  return set_result(to, node, to.add("Div", {sum, to.add("Max", {count, to.number(1)})}));
+}
+
 // x over its norm, or over 1e-12 if that is larger.
 std::string unit(OnnxBuilder& to, const std::string& x, int64_t axis) {
   const std::string norm = to.add("ReduceL2", {x}, {{"axes", std::vector<int64_t>{axis}}, {"keepdims", int64_t{1}}});
@@ -80,15 +97,16 @@ Status l2norm(OnnxBuilder& to, const Node& node) {
   return set_result(to, node, unit(to, input_of(to, node, 0), node.attrs.integer("axis", -1)));
 }
 
-constexpr std::array<NamedOnnxRule, 9> kRules{{{"linear", linear},
-                                               {"matmul", matmul},
-                                               {"einsum", einsum},
-                                               {"embed", embed},
-                                               {"classifier", head},
-                                               {"cosine_classifier", head},
-                                               {"topk", topk},
-                                               {"gather", gather},
-                                               {"l2norm", l2norm}}};
+constexpr std::array<NamedOnnxRule, 10> kRules{{{"linear", linear},
+                                                {"matmul", matmul},
+                                                {"einsum", einsum},
+                                                {"embed", embed},
+                                                {"embed_bag", embed_bag},
+                                                {"classifier", head},
+                                                {"cosine_classifier", head},
+                                                {"topk", topk},
+                                                {"gather", gather},
+                                                {"l2norm", l2norm}}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "ops/optimizer/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/settings/known_update.h"
@@ -26,6 +27,20 @@ struct MeanBody {
     }
   }
 };
+
+UpdateStates states_at(const UpdateStates& states, int64_t begin) {
+  UpdateStates moved = states;
+  for (float*& state : moved) {
+    state = state == nullptr ? nullptr : state + begin;
+  }
+  return moved;
+}
+
+void move_mean(Isa isa, const OptimizerForm& form, const float* w, const UpdateStates& states, int64_t n) {
+  if (form.ema > 0) {
+    run_for<MeanBody>(isa, w, static_cast<float>(1 - form.ema), states[static_cast<size_t>(form.states)], n);
+  }
+}
 
 }  // namespace
 
@@ -81,9 +96,27 @@ void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, fl
   } else {
     run_for<UpdateBody>(isa, &form, &scalars, w, g, states[0], states[1], n);
   }
-  if (form.ema > 0) {
-    run_for<MeanBody>(isa, static_cast<const float*>(w), static_cast<float>(1 - form.ema),
-                      states[static_cast<size_t>(form.states)], n);
+  move_mean(isa, form, w, states, n);
+}
+
+void update_rows(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
+                 const UpdateStates& states, int64_t dim, int64_t begin, int64_t end) {
+  const auto is_touched = [&](int64_t row) {
+    return std::any_of(g + row * dim, g + (row + 1) * dim, [](float x) { return x != 0; });  // true for NaN
+  };
+  for (int64_t at = begin; at < end;) {
+    const bool touched = is_touched(at / dim);
+    int64_t next = (at / dim + 1) * dim;
+    while (next < end && is_touched(next / dim) == touched) {
+      next += dim;
+    }
+    next = std::min(next, end);
+    if (touched) {
+      update(isa, form, scalars, w + at, g + at, states_at(states, at), next - at);
+    } else {
+      move_mean(isa, form, w + at, states_at(states, at), next - at);
+    }
+    at = next;
   }
 }
 

@@ -28,6 +28,7 @@ using UpdateStates = std::array<float*, kMostKeptStates>;
 // kernels start at zero:
 //   sgd    s0: velocity (only with momentum)
 //   adamw  s0: m, s1: v
+// Of the rules without a kernel, only that of lars has its `momentum` here, for compressed gradients.
 struct OptimizerForm {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0;
@@ -74,6 +75,12 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
 // mean += (w - mean) · (1 - ema).
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
             const UpdateStates& states, int64_t n);
+
+// Updates the elements begin..end of a table with rows of `dim` numbers as `update` does, but leaves rows whose
+// gradient is zero, and their states, as they are; only their running mean follows. All addresses are those of element
+// 0.
+void update_rows(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
+                 const UpdateStates& states, int64_t dim, int64_t begin, int64_t end);
 
 // Returns the sum of squares of a gradient in f64, for clip = norm. It has sixteen running sums, which are added in a
 // fixed tree (ops/simd/square_sums.h).

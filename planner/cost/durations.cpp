@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/layouts/compression.h"
+#include "graph/layouts/row_updates.h"
 #include "graph/settings/optimizer_facts.h"
 #include "planner/program/links.h"
 
@@ -69,16 +70,35 @@ Bytes zeroed_bytes(const Instruction& pass) {
   return sum;
 }
 
+// The parts of the weights that updates read and write, for those of which only some rows are updated.
+using UpdatedShares = std::map<ParamId, double>;
+
+UpdatedShares updated_shares(const Graph& graph, int64_t batch) {
+  UpdatedShares shares;
+  for (const ParamId param : params_updated_by_row(graph)) {
+    shares[param] = largest_updated_share(graph, param, batch);
+  }
+  return shares;
+}
+
 // Returns the bytes that an update reads and writes. Each buffer counts once. The scratch memory in which kernels
 // prepare weights is not counted; prepared forms whose time was measured (prepare_time) are not counted either.
-Bytes update_bytes(const Program& program, const Instruction& update, const CostModel& cost) {
+Bytes update_bytes(const Program& program, const UpdatedShares& shares, const Instruction& update,
+                   const CostModel& cost) {
   std::set<BufferId> touched(update.reads.begin(), update.reads.end());
   touched.insert(update.writes.begin(), update.writes.end());
   Bytes sum = 0;
   for (const BufferId id : touched) {
     const Buffer& buffer = program.buffer(id);
     const bool timed = buffer.purpose == Purpose::kPrepared && cost.facts().measured;
-    sum += timed || buffer.purpose == Purpose::kScratch ? 0 : buffer.bytes;
+    const auto share = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kOptimizer
+                           ? shares.find(buffer.param)
+                           : shares.end();
+    if (share != shares.end()) {
+      sum += static_cast<Bytes>(share->second * static_cast<double>(buffer.bytes));
+    } else {
+      sum += timed || buffer.purpose == Purpose::kScratch ? 0 : buffer.bytes;
+    }
   }
   return sum;
 }
@@ -94,13 +114,14 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   return sum;
 }
 
-// Returns the bytes that an update reads in advance to compute the norms that its optimizer needs.
+// Returns the bytes that an update reads in advance to compute the norms that its optimizer needs. The norm of a
+// compressed gradient is that of its pairs, which are few.
 Bytes norm_bytes(const Module& module, const Instruction& update) {
   const NormReads norms = norm_reads(module.train.optimizer);
   Bytes sum = 0;
   for (const Operand& operand : update.operands) {
-    const bool read = operand.role == Role::kGradient || operand.role == Role::kWeight ||
-                      (operand.role == Role::kState && norms.states);
+    const bool read = (operand.role == Role::kGradient && operand.access == Access::kRead) ||
+                      operand.role == Role::kWeight || (operand.role == Role::kState && norms.states);
     if (read && module.graph.value(module.graph.param(operand.param).value).type.rank() > 1) {
       sum += norms.sweeps * operand.bytes;
     }
@@ -130,11 +151,12 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
   for (const Instruction& instruction : program.instructions) {
     members[instruction.group] += 1;
   }
+  const UpdatedShares shares = updated_shares(module.graph, program.batch);
   const std::map<int, LinkLoad> loads = link_loads(program, cost.machine());
   for (Instruction& instruction : program.instructions) {
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
-      const Bytes bytes = update_bytes(program, instruction, cost) + norm_bytes(module, instruction);
+      const Bytes bytes = update_bytes(program, shares, instruction, cost) + norm_bytes(module, instruction);
       instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers) + prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);

@@ -9,6 +9,7 @@
 #include "runtime/cli/command_line.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/flag_table.h"
+#include "runtime/cli/weight_flags.h"
 
 namespace xrun::cli {
 namespace {
@@ -248,34 +249,18 @@ void add_predict(CLI::App& app, CommandLine& line) {
       ->type_name("FILE");
 }
 
-void add_export(CLI::App& app, CommandLine& line) {
-  CLI::App* command = add_command(
-      app, line, "export", "write a trained model as ONNX, or its weights as safetensors", [&line]() -> Outcome<int> {
-        XRUN_TRY(find_checkpoint("export", line.exported.file, line.exported.checkpoint, nullptr));
-        return run_export(line.global, line.exported);
-      });
-  command->add_option("file", line.exported.file, "model file; without one: the model that the checkpoint holds")
-      ->required()
-      ->type_name("[FILE]");
-  command->add_option("checkpoint", line.exported.checkpoint, "a step directory, its parent, or `latest`")
-      ->type_name("CKPT");
-  command->add_option("-o,--output", line.exported.output, "the file to write: model.onnx or model.safetensors")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("--only", line.exported.outputs, "the outputs of the model to export (default: all)")
-      ->type_name("OUTPUT");
-  command->add_option("--with-head", line.exported.heads, "also export the logits of a head, or its weights")
-      ->type_name("HEAD");
-  command
-      ->add_option("--topk", line.exported.topk,
-                   "with `--with-head`: export the best classes and their logits instead of all logits")
-      ->check(CLI::Range(1, 1000));
-  command
-      ->add_option("--python", line.exported.python,
-                   "the Python whose onnxruntime runs the file before it gets its name (python3)")
-      ->type_name("PATH");
-  command->add_flag("--anyway", line.exported.anyway,
-                    "export although FILE has another model or preprocessing than the checkpoint");
+// Commands that read and write weights of other programs.
+void add_export_and_import(CLI::App& app, CommandLine& line) {
+  add_export_flags(
+      *add_command(app, line, "export", "write a trained model as ONNX, or its weights as safetensors",
+                   [&line]() -> Outcome<int> {
+                     XRUN_TRY(find_checkpoint("export", line.exported.file, line.exported.checkpoint, nullptr));
+                     return run_export(line.global, line.exported);
+                   }),
+      line.exported);
+  add_import_flags(*add_command(app, line, "import", "make a checkpoint from weights of another program",
+                                [&line] { return run_import(line.global, line.imported); }),
+                   line.imported);
 }
 
 // Commands about files of data, which need no model.
@@ -334,7 +319,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_train(app, line);
   add_eval(app, line);
   add_predict(app, line);
-  add_export(app, line);
+  add_export_and_import(app, line);
   add_data(app, line);
   add_bench(app, line);
   add_program_commands(app, line);

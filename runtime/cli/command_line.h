@@ -19,6 +19,7 @@
 #include "runtime/cli/console/outcome.h"
 #include "runtime/cli/console/usage.h"
 #include "runtime/cli/convert/convert.h"
+#include "runtime/cli/import/import.h"
 #include "runtime/cli/job/restarts.h"
 
 namespace xrun::cli {
@@ -41,6 +42,7 @@ struct CommandLine {
   EvalArgs eval;
   PredictArgs predict;
   ExportArgs exported;
+  ImportArgs imported;
   DataShowArgs data_show;
   DataIndexArgs data_index;
   ConvertArgs convert;

@@ -23,6 +23,7 @@ constexpr CommandTraits kCommands[] = {
     {.name = "eval"},
     {.name = "predict"},
     {.name = "export"},
+    {.name = "import"},
     {.name = "data", .computes = false},
     {.name = "data preview"},
     {.name = "bench", .once = false},

@@ -19,6 +19,7 @@
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/data/readers/sparse.h"
 #include "runtime/data/readers/synthetic.h"
+#include "runtime/data/readers/text.h"
 #include "runtime/data/readers/webdataset/webdataset.h"
 
 namespace xrun::runtime {
@@ -45,6 +46,7 @@ constexpr Opener kOpeners[] = {
     {"list", open_list, open_list_header},
     {"pairs", open_pairs},
     {"webdataset", open_webdataset},
+    {"text", open_text},
 };
 
 Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {

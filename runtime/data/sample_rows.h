@@ -74,6 +74,9 @@ class SampleRows {
   // If this source is a table: a warning that counts the rows with cells that the bindings cannot use (XG0412). They
   // are broken samples.
   std::optional<Error> broken_cells() const;
+  // If a binding has `ngrams`: a warning that counts the texts with more n-grams than a row holds (XG0430). Of more
+  // than 2^18 samples, that many are read, evenly spread.
+  std::optional<Error> cut_texts() const;
 
   // The class of each sample, from the labels of this input; -1 for a broken sample or one without a label. Errors: all
   // samples are broken; those of `fill`; kInterrupted soon after `stop` is set.

@@ -7,6 +7,7 @@
 #include "graph/base/errors.h"
 #include "graph/os/durable.h"
 #include "graph/os/modules.h"
+#include "runtime/interchange/onnx_initializers.h"
 
 namespace xrun::runtime {
 namespace {
@@ -15,18 +16,23 @@ constexpr std::string_view kModule = "xrun_onnx.so";
 
 struct Module {
   WriteOnnx write = nullptr;
+  ListOnnx list = nullptr;
+  DecodeOnnx decode = nullptr;
 };
 
 Result<Module> open_module() {
   const std::string path = module_path(kModule);
   if (::access(path.c_str(), F_OK) != 0) {
     return world_error("XG0931", {"{} is not next to the program", kModule},
-                       "install libonnx-dev and build again: without it, no ONNX file can be written");
+                       "install libonnx-dev and build again: without it, no ONNX file can be written or read");
   }
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const build = module != nullptr ? ::dlsym(module, kOnnxBuild) : nullptr;
-  void* const symbol = build != nullptr ? ::dlsym(module, kWriteOnnx) : nullptr;
-  if (symbol == nullptr) {
+  const auto find = [&](const char* name) { return build != nullptr ? ::dlsym(module, name) : nullptr; };
+  void* const write = find(kWriteOnnx);
+  void* const list = find(kListOnnx);
+  void* const decode = find(kDecodeOnnx);
+  if (write == nullptr || list == nullptr || decode == nullptr) {
     const char* const reason = ::dlerror();
     return world_error("XG0931", {"{} cannot be loaded: {}", path, reason != nullptr ? reason : "no reason is given"},
                        "install libonnx1 and libprotobuf32, or build again");
@@ -35,17 +41,30 @@ Result<Module> open_module() {
     return world_error("XG0931", {"{} is of another build of xrun", path},
                        "build again, so that both are of one build");
   }
-  return Module{reinterpret_cast<WriteOnnx>(symbol)};
+  return Module{reinterpret_cast<WriteOnnx>(write), reinterpret_cast<ListOnnx>(list),
+                reinterpret_cast<DecodeOnnx>(decode)};
+}
+
+const Result<Module>& onnx_module() {
+  static const Result<Module> opened = open_module();
+  return opened;
 }
 
 }  // namespace
 
 Result<OnnxWritten> write_onnx(const ops::OnnxGraph& graph, const ConstantValues& values, const OnnxFile& file) {
-  static const Result<Module> opened = open_module();
-  if (!opened.ok()) {
-    return opened.error();
-  }
-  return opened->write(graph, values, file);
+  const Result<Module>& module = onnx_module();
+  return module.ok() ? module.value().write(graph, values, file) : module.error();
+}
+
+Result<OnnxInitializers> list_onnx(int file, const std::string& path) {
+  const Result<Module>& module = onnx_module();
+  return module.ok() ? module.value().list(file, path) : module.error();
+}
+
+Result<std::vector<std::byte>> decode_onnx(std::span<const std::byte> message, const std::string& path) {
+  const Result<Module>& module = onnx_module();
+  return module.ok() ? module.value().decode(message, path) : module.error();
 }
 
 Status check_data_place(const ops::OnnxGraph& graph, const std::string& path, Bytes most_inside) {

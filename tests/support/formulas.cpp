@@ -542,6 +542,21 @@ const std::map<std::string_view, Formula>& table() {
            return c.in[1].at({static_cast<int64_t>(c.in[0].at(i)), i.back()});
          });
        }},
+      {"embed_bag",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           double sum = 0;
+           double count = 0;
+           for (int64_t l = 0; l < c.in[0].dims[1]; ++l) {
+             const auto row = static_cast<int64_t>(c.in[0].at({i[0], l}));
+             if (row != c.attrs.integer("padding")) {
+               sum += c.in[1].at({row, i[1]});
+               ++count;
+             }
+           }
+           return c.attrs.flag("mean", true) && count > 0 ? sum / count : sum;
+         });
+       }},
       {"mse", [](const Call& c) { return row_loss(c, [](double x, double t) { return (x - t) * (x - t); }); }},
       {"bce",
        [](const Call& c) {

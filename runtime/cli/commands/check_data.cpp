@@ -98,6 +98,9 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, Train
   if (auto broken = rows->broken_cells(); broken && found.decoded < found.samples) {
     found.warnings.push_back(std::move(*broken));
   }
+  if (auto cut = rows->cut_texts()) {
+    found.warnings.push_back(std::move(*cut));
+  }
   return found;
 }
 

@@ -42,11 +42,12 @@ Result<Field> picture_field(const Module& module) {
                        "name rows of a source: --source NAME --rows a..b");
 }
 
-// The training source, if it reads tables: its reader also reads tables that are named on the command line. Null if it
-// reads no tables.
+// The training source, if it reads tables or texts: its reader also reads those that are named on the command line.
+// Null if it reads neither.
 const SourceSpec* table_source(const DataSpec& data) {
   const auto train = std::ranges::find(data.sources, "train", &SourceSpec::name);
-  return train != data.sources.end() && train->reader.name == "csv" ? &*train : nullptr;
+  const bool is_table = train != data.sources.end() && (train->reader.name == "csv" || train->reader.name == "text");
+  return is_table ? &*train : nullptr;
 }
 
 // The data with one more source, `name`, which reads the table at `path` as the training source reads its own table.

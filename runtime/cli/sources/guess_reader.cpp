@@ -155,7 +155,8 @@ Result<std::string> guess_reader(const std::string& path) {
     return call_of("list", path);
   }
   if (has_extension(path, ".txt")) {
-    return call_of("text", path);
+    const bool has_labels = first_line(text).find('\t') != std::string_view::npos;
+    return fmt::format("text({}{})", quoted_text(path), has_labels ? "" : ", text=0");
   }
   return unknown_format(path);
 }

@@ -60,6 +60,9 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
     if (auto broken = (*rows)->broken_cells()) {
       warnings.push_back(std::move(*broken));
     }
+    if (auto cut = (*rows)->cut_texts()) {
+      warnings.push_back(std::move(*cut));
+    }
     const Diagnostics found = as_warnings(warnings);
     for (const Diagnostic& warning : found.all()) {
       headers.warnings.add(warning);

@@ -265,6 +265,9 @@ Step augment_step(const CallSpec& call) {
       call.name == "blur" || call.name == "affine") {
     return torch_step(call);
   }
+  if (call.name == "ngrams") {
+    return {.run = run_ngrams, .ngrams = ngram_form(args)};
+  }
   if (call.name == "fill_missing") {
     return {.run = run_fill_missing, .values = {args.real("value")}};
   }

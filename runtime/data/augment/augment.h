@@ -34,6 +34,7 @@
 #include "graph/base/result.h"
 #include "graph/settings/reader_def.h"
 #include "graph/settings/specs.h"
+#include "runtime/data/augment/ngrams.h"
 #include "runtime/data/pictures/picture.h"
 #include "runtime/data/pictures/resizer.h"
 #include "runtime/data/readers/reader.h"
@@ -67,6 +68,7 @@ struct AugmentScratch {
   std::vector<uint32_t> draws;
   std::vector<float> line;      // a row of a picture with its reflected border
   std::vector<int32_t> labels;  // labels of one sample, for counting them if the batch does not contain the input
+  NgramScratch ngrams;
 
   // If set, is called at the end of each part of the work on a sample with the name of the part: "read", "decode",
   // "resize", the name of a stage, or "store". Used by measurements.
@@ -97,6 +99,7 @@ struct AugmentStep {
   std::vector<std::string> names;  // names of these columns, if they have names
   std::vector<double> values;      // numbers of `ignore`, the value of `fill_missing`, the means of `standardize`
   std::vector<double> deviations;  // deviations of `standardize`, one for each mean
+  NgramForm ngrams;                // of `ngrams`
   bool missing = false;            // missing values are kept for a later stage `ignore` or `fill_missing`
 };
 

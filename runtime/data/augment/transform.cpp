@@ -188,6 +188,10 @@ void Transform::standardize_by(std::vector<double> means, std::vector<double> de
   step.deviations = std::move(deviations);
 }
 
+bool Transform::hashes_ngrams() const {
+  return std::ranges::any_of(steps_, [](const AugmentStep& step) { return step.run == run_ngrams; });
+}
+
 std::string Transform::column_label(size_t i) const {
   const AugmentStep& first = steps_[0];
   return i < first.names.size()     ? fmt::format("`{}`", first.names[i])

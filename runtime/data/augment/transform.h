@@ -55,6 +55,9 @@ class Transform {
   // The input that the binding feeds.
   const TensorType& target() const { return target_; }
 
+  // Whether a stage is `ngrams`; `run` then counts in scratch.ngrams what does not fit.
+  bool hashes_ngrams() const;
+
   // Whether a stage is `standardize`.
   bool standardizes() const { return standardize_ >= 0; }
   // Runs the stages before `standardize` as outside of training, and returns the numbers that it gets, valid until the

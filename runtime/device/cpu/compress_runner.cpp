@@ -109,7 +109,8 @@ Status CompressRunner::run(BoundCompress& compress, const StepContext& step, ops
     const ops::CompressScalars scalars{.scale = static_cast<float>(scale),
                                        .limit = static_cast<float>(weight.rule.grad_limit / std::sqrt(senders)),
                                        .decay = static_cast<float>(weight.rule.decay / senders),
-                                       .momentum = static_cast<float>(form_.momentum)};
+                                       .momentum = static_cast<float>(form_.momentum),
+                                       .nesterov = form_.nesterov};
     const auto add = [&](int64_t chunk, int) {
       const int64_t begin = chunk * kChunk;
       ops::accumulate(scalars, weight.gradient + begin, weight.weight + begin, weight.velocity + begin,

@@ -7,6 +7,8 @@
 
 #include "graph/base/check.h"
 #include "graph/layouts/norm_layout.h"
+#include "graph/layouts/row_updates.h"
+#include "graph/settings/known_update.h"
 #include "ops/optimizer/compression.h"
 #include "runtime/device/cpu/fold.h"
 
@@ -56,7 +58,14 @@ void for_chunks(Weights& weights, ops::Workers& workers, const Body& body) {
 
 UpdateRunner::UpdateRunner(const Module& module, const planner::Program& program, const Binder& binder,
                            const KernelSet& kernels, ops::Isa isa, const ops::OptimizerForm& form)
-    : module_(module), program_(program), binder_(binder), kernels_(kernels), isa_(isa), form_(form) {}
+    : module_(module),
+      program_(program),
+      binder_(binder),
+      kernels_(kernels),
+      isa_(isa),
+      form_(form),
+      by_row_(params_updated_by_row(module.graph)),
+      trust_(known_update(module.train.optimizer).trust) {}
 
 BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   BoundUpdate update;
@@ -64,7 +73,9 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
     bind_operand(operand, update);
   }
   for (BoundWeight& weight : update.weights) {
-    if (instruction.kind == planner::Kind::kUpdate && weight.rule.decays) {
+    if (weight.pairs != nullptr) {
+      weight.squares.resize(trust_ > 0 ? static_cast<size_t>(chunks_of(weight)) : 0);
+    } else if (instruction.kind == planner::Kind::kUpdate && weight.rule.decays) {
       weight.tensor_norms.resize(static_cast<size_t>(ops::norms_of(form_)));
       weight.squares.resize(static_cast<size_t>(chunks_of(weight)) * weight.tensor_norms.size());
     }
@@ -78,7 +89,9 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
   switch (operand.role) {
     case Role::kGradient: {
       BoundWeight weight{.param = operand.param, .rule = rule_of(module_.train, form_, graph, operand.param)};
-      weight.count = graph.value(graph.param(operand.param).value).type.elements(0, 0);
+      const TensorType& type = graph.value(graph.param(operand.param).value).type;
+      weight.count = type.elements(0, 0);
+      weight.row = std::ranges::binary_search(by_row_, operand.param) ? weight.count / type.dims[0] : 0;
       for (int64_t partial = 0; partial < program_.partials_of_replica(); ++partial) {
         weight.partials.push_back(reinterpret_cast<float*>(binder_.at(operand) + operand.step * partial));
       }
@@ -223,15 +236,36 @@ ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const Ste
   return scalars;
 }
 
+// Returns the rate for the sum of a weight's pairs: that of the step, times the trust ratio of this sum if the
+// optimizer has one. Decay and momentum are parts of the sum. REQUIRES: weight.squares are those of this step.
+float UpdateRunner::rate_of_pairs(const BoundWeight& weight, const StepContext& step) const {
+  const float rate = runtime::scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
+  if (weight.squares.empty()) {
+    return rate;
+  }
+  double squares = 0;
+  for (const double sum : weight.squares) {
+    squares += sum;
+  }
+  const double sent = ops::squares_of_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride,
+                                            program_.senders(), weight.partials[0]);
+  return static_cast<float>(static_cast<double>(rate) * ops::trust_ratio(trust_, std::sqrt(squares), std::sqrt(sent)));
+}
+
 // Updates weights with compressed gradients. This is a plain subtraction, because the momentum was added before the
-// gradients were selected.
-void UpdateRunner::subtract_pairs(const BoundUpdate& update, const StepContext& step, ops::Workers& workers) const {
+// gradients were selected. Every replica has the pairs of all senders, so all compute the same trust ratio.
+void UpdateRunner::subtract_pairs(BoundUpdate& update, const StepContext& step, ops::Workers& workers) const {
+  for_chunks(update.weights, workers, [this](BoundWeight& weight, int64_t begin, int64_t end, int) {
+    if (weight.pairs != nullptr && !weight.squares.empty()) {
+      weight.squares[static_cast<size_t>(begin / kChunk)] =
+          ops::sum_of_squares(isa_, weight.weight + begin, end - begin);
+    }
+  });
   const auto one = [&](int64_t item, int) {
     const BoundWeight& weight = update.weights[static_cast<size_t>(item)];
     if (weight.pairs != nullptr) {
-      const float rate = runtime::scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
-      ops::subtract_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride, program_.senders(), rate,
-                          weight.partials[0], weight.weight);
+      ops::subtract_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride, program_.senders(),
+                          rate_of_pairs(weight, step), weight.partials[0], weight.weight);
     }
   };
   workers.for_each(std::ssize(update.weights), one);
@@ -244,8 +278,13 @@ Status UpdateRunner::apply(BoundUpdate& update, const StepContext& step, double 
     if (weight.pairs != nullptr) {
       return;
     }
-    ops::update(isa_, form_, scalars_of(weight, step, grad_scale), weight.weight + begin, weight.partials[0] + begin,
-                states_at(weight, begin), end - begin);
+    const ops::UpdateScalars scalars = scalars_of(weight, step, grad_scale);
+    if (weight.row > 0) {
+      ops::update_rows(isa_, form_, scalars, weight.weight, weight.partials[0], weight.states, weight.row, begin, end);
+    } else {
+      ops::update(isa_, form_, scalars, weight.weight + begin, weight.partials[0] + begin, states_at(weight, begin),
+                  end - begin);
+    }
   });
   subtract_pairs(update, step, workers);
   XRUN_TRY(prepare(update, workers));

@@ -20,12 +20,14 @@ namespace xrun::runtime {
 struct BoundWeight {
   ParamId param;
   int64_t count = 0;
+  int64_t row = 0;  // numbers in a row, if rows with a gradient of zero are not updated; else 0
   float* weight = nullptr;
   ops::UpdateStates states{};
   std::vector<float*> partials;  // gradient partials of this replica
   TensorUpdate rule;
   double* norms = nullptr;  // partial sums of squares of its gradient, for clipping
-  // For an optimizer that uses norms of tensors: sums of squares [chunks, norms], and the norms in this step.
+  // For an optimizer that uses norms of tensors: sums of squares [chunks, norms], and the norms in this step. For a
+  // compressed gradient with a trust ratio: sums of squares [chunks] of the weight.
   std::vector<double> squares;
   std::vector<double> tensor_norms;
   // For a compressed gradient: the selected pairs of all senders. The pairs of the next sender begin `stride` later.
@@ -91,7 +93,8 @@ class UpdateRunner {
  private:
   void bind_operand(const planner::Operand& operand, BoundUpdate& update) const;
   BoundFold& fold_of(NodeId node, BoundUpdate& update) const;
-  void subtract_pairs(const BoundUpdate& update, const StepContext& step, ops::Workers& workers) const;
+  float rate_of_pairs(const BoundWeight& weight, const StepContext& step) const;
+  void subtract_pairs(BoundUpdate& update, const StepContext& step, ops::Workers& workers) const;
   void find_norms(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
 
   ops::UpdateScalars scalars_of(const BoundWeight& weight, const StepContext& step, double grad_scale) const;
@@ -102,6 +105,8 @@ class UpdateRunner {
   const KernelSet& kernels_;
   ops::Isa isa_;
   ops::OptimizerForm form_;
+  std::vector<ParamId> by_row_;  // params_updated_by_row
+  double trust_;  // factor of the trust ratio of lars, for compressed gradients; 0: no ratio
 };
 
 }  // namespace xrun::runtime

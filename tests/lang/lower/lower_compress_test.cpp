@@ -74,7 +74,7 @@ TEST(Compress, PathsWithoutWeightsThatAreSentAreRejected) {
 }
 
 TEST(Compress, OtherOptimizersAndOneThresholdAreReportedAsUnavailable) {
-  for (const char* optimizer : {"adamw", "lars(momentum=0.9)", "sgd(momentum=0.9, nesterov=true)"}) {
+  for (const char* optimizer : {"adamw", "lamb", "adam"}) {
     const Checked checked(replaced(small_run("  compress = topk(1%)\n"), "sgd(momentum=0.9)", optimizer));
     ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
     ASSERT_EQ(checked.module().not_yet.size(), 1U) << optimizer;
@@ -83,6 +83,15 @@ TEST(Compress, OtherOptimizersAndOneThresholdAreReportedAsUnavailable) {
   const Checked together = with_compress("topk(1%, per_layer=false)");
   ASSERT_TRUE(together.file.has_value()) << together.rendered();
   EXPECT_EQ(together.module().not_yet.size(), 1U);
+}
+
+TEST(Compress, LarsAndNesterovAreAvailable) {
+  for (const char* optimizer :
+       {"sgd", "sgd(momentum=0.9, nesterov=true)", "lars", "lars(momentum=0)", "lars(weight_decay=0, trust=0.5)"}) {
+    const Checked checked(replaced(small_run("  compress = topk(1%)\n"), "sgd(momentum=0.9)", optimizer));
+    ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+    EXPECT_THAT(checked.module().not_yet, IsEmpty()) << optimizer;
+  }
 }
 
 TEST(Compress, UnknownArgumentsAndSpansWithoutUnitsAreRejected) {

@@ -96,10 +96,17 @@ class HeadOnIsa : public testing::TestWithParam<std::tuple<Isa, bool>> {
   bool bf16() const { return std::get<1>(GetParam()); }
 };
 
+// All instruction sets. Threads share the work of a head in one way for all of them, and ThreadSanitizer makes these
+// tests very slow, so with it only the last one that the processor has is tested.
 std::vector<std::tuple<Isa, bool>> isa_cases() {
   std::vector<std::tuple<Isa, bool>> cases;
   for (const bool bf16 : {false, true}) {
-    for (const Isa isa : isas(bf16)) {
+    std::vector<Isa> tested = isas(bf16);
+#if defined(__SANITIZE_THREAD__)
+    std::erase_if(tested, [](Isa isa) { return !has(isa); });
+    tested = {tested.back()};
+#endif
+    for (const Isa isa : tested) {
       cases.emplace_back(isa, bf16);
     }
   }

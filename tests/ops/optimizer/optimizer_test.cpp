@@ -50,6 +50,45 @@ TEST(Optimizer, AdamwFollowsItsFormulaInF64) {
   }
 }
 
+// Whatever the ranges, rows with a gradient are updated as by `update`, and all others keep their bits.
+TEST(Optimizer, RowsWithoutAGradientAreLeftAsTheyAre) {
+  constexpr int64_t kRow = 19;  // not a multiple of the lanes
+  constexpr int64_t kRows = 7;
+  const auto has_gradient = [](int64_t i) { return i / kRow == 0 || i / kRow == 3 || i / kRow == 4; };
+  for (const double ema : {0.0, 0.5}) {
+    const OptimizerForm form = *optimizer_form(test::optimizer("adamw", {{"weight_decay", 0.02}}), {}, ema);
+    const UpdateScalars scalars = update_scalars(form, 4e-3, 0.02, true, 3);
+    const std::vector<float> w = draw(kRow * kRows, 1);
+    const std::vector<float> m = draw(kRow * kRows, 2);
+    const std::vector<float> v(kRow * kRows, 0.5F);
+    std::vector<float> g = draw(kRow * kRows, 4);
+    for (int64_t i = 0; i < kRow * kRows; ++i) {
+      g[static_cast<size_t>(i)] =
+          !has_gradient(i) || i % kRow < 4 ? (i % 2 == 0 ? 0.0F : -0.0F) : g[static_cast<size_t>(i)];
+    }
+    struct Tensors {
+      std::vector<float> w, m, v, mean;
+      UpdateStates states(bool with_mean) { return {m.data(), v.data(), with_mean ? mean.data() : nullptr}; }
+    };
+    Tensors whole{w, m, v, w};
+    update(detect_isa(), form, scalars, whole.w.data(), g.data(), whole.states(ema > 0), kRow * kRows);
+    for (const int64_t step : {kRow * kRows, int64_t{16}, int64_t{5}, kRow + 1}) {
+      Tensors rows{w, m, v, std::vector<float>(w.size(), 2)};
+      for (int64_t at = 0; at < kRow * kRows; at += step) {
+        update_rows(detect_isa(), form, scalars, rows.w.data(), g.data(), rows.states(ema > 0), kRow, at,
+                    std::min(at + step, kRow * kRows));
+      }
+      for (int64_t i = 0; i < kRow * kRows; ++i) {
+        const auto at = static_cast<size_t>(i);
+        EXPECT_EQ(rows.w[at], has_gradient(i) ? whole.w[at] : w[at]) << i;
+        EXPECT_EQ(rows.m[at], has_gradient(i) ? whole.m[at] : m[at]) << i;
+        EXPECT_EQ(rows.v[at], has_gradient(i) ? whole.v[at] : v[at]) << i;
+        EXPECT_EQ(rows.mean[at], ema > 0 ? 2 + (rows.w[at] - 2) * 0.5F : 2) << "the mean follows all rows";
+      }
+    }
+  }
+}
+
 TEST(Optimizer, TheRunningMeanFollowsTheUpdatedWeights) {
   for (const char* name : {"sgd", "adamw"}) {
     const OptimizerForm form = *optimizer_form(test::optimizer(name), {}, 0.75);

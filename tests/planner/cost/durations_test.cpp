@@ -18,8 +18,10 @@ struct Made {
 // Makes a program with one stage on one device: a forward pass, a backward pass and an update. The facts determine
 // their times.
 Made make(const KernelFacts& measured, int threads, PrecisionMode precision = PrecisionMode::kF32,
-          const std::string& optimizer = "sgd") {
-  Made made{prepare_training(make_module({.layers = 1, .precision = precision, .optimizer = optimizer})), {}, {}, {}};
+          const std::string& optimizer = "sgd", const CompressSpec& compress = {}) {
+  Module module = make_module({.layers = 1, .precision = precision, .optimizer = optimizer});
+  module.train.compress = compress;
+  Made made{prepare_training(std::move(module)), {}, {}, {}};
   made.facts = make_facts(made.module);
   made.facts.bytes_per_second = 1e9;
   made.facts.measured = measured.measured;
@@ -73,18 +75,34 @@ TEST(Durations, AnUpdateIncludesTheMeasuredTimeToPrepareWeights) {
   EXPECT_DOUBLE_EQ(update.predicted, 3 * 0.25 + static_cast<double>(bytes) / 1e9);
 }
 
+// Returns the bytes of the weights that an update changes and that have a trust ratio.
+Bytes bytes_of_matrices(const Made& made) {
+  Bytes matrices = 0;
+  for (const Operand& operand : only(made, Kind::kUpdate).operands) {
+    const bool weight = operand.role == Role::kWeight;
+    if (weight && made.module.graph.value(made.module.graph.param(operand.param).value).type.rank() > 1) {
+      matrices += operand.bytes;
+    }
+  }
+  return matrices;
+}
+
+TEST(Durations, TheTrustRatioOfACompressedGradientReadsOnlyWeights) {
+  const CompressSpec compress{.density = 0.01};
+  const Made with = make({}, 1, PrecisionMode::kF32, "lars", compress);
+  const Made without = make({}, 1, PrecisionMode::kF32, "sgd", compress);
+  const Bytes matrices = bytes_of_matrices(with);
+  ASSERT_GT(matrices, 0);
+  EXPECT_NEAR(only(with, Kind::kUpdate).predicted - only(without, Kind::kUpdate).predicted,
+              static_cast<double>(matrices) / 1e9, 1e-12);
+}
+
 TEST(Durations, TrustRatiosReadWeightsAndGradientsOnceMore) {
   const auto time_of = [](const Made& made) { return only(made, Kind::kUpdate).predicted; };
   for (const auto& [name, plain, states] : {std::tuple{"lars", "sgd", 0}, {"lamb", "adamw", 2}}) {
     const Made with = make({}, 1, PrecisionMode::kF32, name);
     const Made without = make({}, 1, PrecisionMode::kF32, plain);
-    Bytes matrices = 0;
-    for (const Operand& operand : only(with, Kind::kUpdate).operands) {
-      const bool weight = operand.role == Role::kWeight;
-      if (weight && with.module.graph.value(with.module.graph.param(operand.param).value).type.rank() > 1) {
-        matrices += operand.bytes;
-      }
-    }
+    const Bytes matrices = bytes_of_matrices(with);
     ASSERT_GT(matrices, 0);
     const Bytes more = matrices * (2 + states);
     EXPECT_NEAR(time_of(with) - time_of(without), static_cast<double>(more) / 1e9, 1e-12) << name;

@@ -37,6 +37,33 @@ TEST(Compress, FollowsThePaperWithOneTwoAndFourReplicas) {
   }
 }
 
+ModelOptions with_optimizer(ModelOptions options, const std::string& optimizer) {
+  options.optimizer = optimizer;
+  if (optimizer == "lars") {
+    options.arguments.set("trust", 0.05);
+  } else {
+    options.arguments.set("nesterov", true);
+  }
+  return options;
+}
+
+TEST(Compress, LarsAndNesterovFollowTheirFormulasWithOneTwoAndFourReplicas) {
+  const CompressSpec compress{.density = 0.02, .on = {}, .warmup = TrainSpan{8, TrainSpan::kSteps}};
+  for (const std::string optimizer : {"lars", "sgd"}) {
+    for (const ClipSpec clip : {ClipSpec{}, ClipSpec{ClipSpec::kNorm, 0.3}}) {
+      ModelOptions options = with_optimizer({.layers = 0, .rate = 0.2}, optimizer);
+      options.clip = clip;
+      const Prepared prepared = testing::prepare_for(compressed_module(options, compress));
+      for (const int replicas : {1, 2, 4}) {
+        SCOPED_TRACE(fmt::format("{} with {} replicas", optimizer, replicas));
+        testing::expect_follows_paper(
+            prepared, options,
+            {.devices = replicas, .threads = replicas, .replicas = replicas, .micro_batches = replicas}, replicas);
+      }
+    }
+  }
+}
+
 // Returns choices that vary everything but the number of replicas.
 std::vector<PlanChoice> choices_with(int replicas) {
   std::vector<PlanChoice> choices;
@@ -58,8 +85,8 @@ std::vector<PlanChoice> choices_with(int replicas) {
   return choices;
 }
 
-TEST(Compress, AllPlansWithTheSameNumberOfReplicasHaveTheSameBits) {
-  const ModelOptions options = deep_model();
+// Runs a model on plans with one, two and four replicas, and expects the same bits from plans with the same number.
+void expect_equal_bits(const ModelOptions& options) {
   const Prepared prepared = testing::prepare_for(
       compressed_module(options, {.density = 0.02, .on = {}, .warmup = TrainSpan{8, TrainSpan::kSteps}}));
   std::set<std::string> results;
@@ -84,16 +111,24 @@ TEST(Compress, AllPlansWithTheSameNumberOfReplicasHaveTheSameBits) {
   EXPECT_EQ(results.size(), 3U) << "the number of replicas changes the result";
 }
 
+TEST(Compress, AllPlansWithTheSameNumberOfReplicasHaveTheSameBits) { expect_equal_bits(deep_model()); }
+
+TEST(Compress, LarsAndNesterovHaveTheSameBitsOnAllPlansWithTheSameNumberOfReplicas) {
+  expect_equal_bits(with_optimizer(deep_model(), "lars"));
+  expect_equal_bits(with_optimizer(deep_model(), "sgd"));
+}
+
 TEST(Compress, RanksHaveTheBitsOfOneProcess) {
-  const ModelOptions options = deep_model();
-  const Prepared prepared = testing::prepare_for(compressed_module(options, {.density = 0.03}));
-  for (const PlanChoice& choice : choices_with(2)) {
-    const auto program = make_program(prepared, choice);
-    ASSERT_TRUE(program.ok()) << choice.text();
-    const std::string expected = testing::run_one(prepared, options, *program).weights;
-    for (const auto& result : testing::run_ranks(prepared, options, *program, 2)) {
-      ASSERT_TRUE(result.status.ok()) << choice.text() << ": " << result.status.error().message;
-      EXPECT_EQ(result.weights, expected) << choice.text();
+  for (const ModelOptions& options : {deep_model(), with_optimizer(deep_model(), "lars")}) {
+    const Prepared prepared = testing::prepare_for(compressed_module(options, {.density = 0.03}));
+    for (const PlanChoice& choice : choices_with(2)) {
+      const auto program = make_program(prepared, choice);
+      ASSERT_TRUE(program.ok()) << choice.text();
+      const std::string expected = testing::run_one(prepared, options, *program).weights;
+      for (const auto& result : testing::run_ranks(prepared, options, *program, 2)) {
+        ASSERT_TRUE(result.status.ok()) << choice.text() << ": " << result.status.error().message;
+        EXPECT_EQ(result.weights, expected) << choice.text();
+      }
     }
   }
 }
@@ -121,15 +156,18 @@ class CompressedRuns : public testing::CheckpointDirectory {
 };
 
 TEST_F(CompressedRuns, ResumedRunsEqualRunsThatWereNotStopped) {
-  for (const int replicas : {1, 2, 4}) {
-    SCOPED_TRACE(replicas);
+  const ModelOptions lars = with_optimizer(model_, "lars");
+  const Prepared prepared_lars = testing::prepare_for(compressed_module(lars, {.density = 0.03}));
+  for (const auto& [replicas, prepared] :
+       {std::pair(1, &prepared_), {2, &prepared_}, {4, &prepared_}, {2, &prepared_lars}}) {
+    SCOPED_TRACE(fmt::format("{} with {}", replicas, prepared->module.train.optimizer.name));
     std::filesystem::remove_all(root_);
-    auto whole = start(prepared_, model_, with_replicas(replicas));
+    auto whole = start(*prepared, model_, with_replicas(replicas));
     whole->steps(0, 10);
-    auto first = start(prepared_, model_, with_replicas(replicas));
+    auto first = start(*prepared, model_, with_replicas(replicas));
     first->steps(0, 4);
     ASSERT_TRUE(store()->save(first->session->state(), 4, 4 * model_.batch).ok());
-    auto second = start(prepared_, model_, with_replicas(replicas));
+    auto second = start(*prepared, model_, with_replicas(replicas));
     const auto resumed = store()->resume(second->session->state());
     ASSERT_TRUE(resumed.ok() && *resumed) << resumed.error().message;
     EXPECT_TRUE((*resumed)->warnings.empty());

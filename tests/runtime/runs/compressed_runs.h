@@ -133,8 +133,9 @@ class Reference {
       for (size_t i = 0; i < count; ++i) {
         double clipped = g[i] * scale;
         clipped = options_.clip.kind == ClipSpec::kValue ? std::clamp(clipped, -limit, limit) : clipped;
-        u[i] = momentum * u[i] + clipped + decay / senders_ * tensor.weight[i];
-        v[i] += u[i];
+        const double a = clipped + decay / senders_ * tensor.weight[i];
+        u[i] = momentum * u[i] + a;
+        v[i] += nesterov_ ? a + momentum * u[i] : u[i];
       }
       std::vector<size_t> order(count);
       std::iota(order.begin(), order.end(), 0);
@@ -144,8 +145,10 @@ class Reference {
         v[order[k]] = u[order[k]] = 0;
       }
     }
+    const double sizes[] = {norm(tensor.weight), norm(sum)};
+    const double ratio = trust_ > 0 && sizes[0] > 0 && sizes[1] > 0 ? trust_ * sizes[0] / (sizes[1] + 1e-8) : 1;
     for (size_t i = 0; i < count; ++i) {
-      tensor.weight[i] -= rate * sum[i];
+      tensor.weight[i] -= rate * ratio * sum[i];
     }
   }
 
@@ -170,7 +173,7 @@ class Reference {
         double clipped = sum[i] * scale;
         clipped = options_.clip.kind == ClipSpec::kValue ? std::clamp(clipped, -limit, limit) : clipped;
         tensor.velocity[0][i] = momentum * tensor.velocity[0][i] + clipped;
-        tensor.weight[i] -= rate * tensor.velocity[0][i];
+        tensor.weight[i] -= rate * (nesterov_ ? clipped + momentum * tensor.velocity[0][i] : tensor.velocity[0][i]);
       }
     }
   }
@@ -226,6 +229,8 @@ class Reference {
 
   ModelOptions options_;
   int senders_;
+  bool nesterov_ = options_.arguments.flag("nesterov", false);
+  double trust_ = options_.arguments.real("trust", 0);
   std::map<std::string, Tensor> tensors_;
 };
 

@@ -110,7 +110,13 @@ TEST(OwnOptimizer, KnownUpdatesAreRecognizedByTheirComputation) {
   EXPECT_EQ(adamw.beta1, 0.5);
   EXPECT_EQ(adamw.beta2, 0.999);
   EXPECT_EQ(adamw.eps, 0.5);
-  for (const std::string other : {"adam", "lars", "lamb", "lion", "rmsprop", "adagrad", "nadamw"}) {
+  for (const auto& [call, momentum, trust] :
+       {std::tuple{"lars", 0.9, 0.001}, {"lars(momentum=0, trust=0.5)", 0.0, 0.5}, {"lars(0.5, 0, 1)", 0.5, 1.0}}) {
+    EXPECT_EQ(known("", call).kind, KnownUpdate::kLars) << call;
+    EXPECT_EQ(known("", call).momentum, momentum) << call;
+    EXPECT_EQ(known("", call).trust, trust) << call;
+  }
+  for (const std::string other : {"adam", "lamb", "lion", "rmsprop", "adagrad", "nadamw"}) {
     EXPECT_EQ(known("", other).kind, KnownUpdate::kOther) << other;
   }
   const std::string same =

@@ -152,6 +152,53 @@ TEST_F(Export, BestClassesOfACosineHeadAreFurtherOutputs) {
   }
 }
 
+TEST_F(Export, TablesOfNgramsAreSummedWithoutTheirPadding) {
+  const std::string python = find_onnxruntime();
+  if (python.empty()) {
+    GTEST_SKIP() << "no Python here has onnxruntime: set XRUN_ONNX_PYTHON, or let `make test` install it";
+  }
+  std::string lines;
+  for (int i = 0; i < 80; ++i) {
+    lines +=
+        fmt::format("{}\t{}\n", i % 10, std::string(static_cast<size_t>(1 + i % 7), static_cast<char>('a' + i % 10)));
+  }
+  directory_.write("train.tsv", lines);
+  train(R"(xgraph 1
+
+model m {
+  input ids: index(64)[N, 12]
+
+  feature = concat(ids -> embed_bag(64, 8) as averaged, ids -> embed_bag(64, 8, mean=false, padding=3) as summed, axis=1)
+  output feature
+
+  head id = cosine_classifier(feature, 10)
+}
+
+data d {
+  source train = text("train.tsv")
+
+  ids   = text -> ngrams(64, 12, chars=[1, 3])
+  label = label -> as_index(10)
+}
+
+train t {
+  batch     = 20
+  norm_rows = 10
+  epochs    = 3
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.01
+}
+)");
+  const auto result =
+      run({"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--python", python, "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  for (const auto& output : nlohmann::json::parse(result.out).at("compared").at("outputs")) {
+    EXPECT_LE(output.at("largest_difference").get<double>(), 1e-5 * std::max(1.0, output.at("scale").get<double>()))
+        << result.out;
+  }
+}
+
 TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   train(picture_model("", "  feature = x -> conv(8, 3) -> bn -> relu -> global_avg_pool\n",
                       "softmax_ce(id, label)\n"
