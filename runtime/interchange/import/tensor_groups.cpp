@@ -133,12 +133,17 @@ Result<std::vector<Fit>> fit(const TensorGroup& group, std::span<const ForeignTe
     }
     from.insert(from.end(), group.sources[i].begin(), group.sources[i].end());
   }
+  if (group.targets.size() > 1) {
+    return divide(from[0], group.targets, tensors, form);
+  }
+  if (from.size() == 1 && rule.how != How::kByRank) {
+    return fit_one(rule.how, from[0], group.targets[0], tensors, form);
+  }
+  XRUN_ASSIGN(auto fits, join(from, group.targets[0], tensors, form));
   if (rule.how == How::kByRank) {
     XRUN_TRY(check_ranks(from, tensors, form.tensors[group.targets[0]]));
   }
-  return group.targets.size() > 1                      ? divide(from[0], group.targets, tensors, form)
-         : from.size() > 1 || rule.how == How::kByRank ? join(from, group.targets[0], tensors, form)
-                                                       : fit_one(rule.how, from[0], group.targets[0], tensors, form);
+  return fits;
 }
 
 }  // namespace xrun::runtime

@@ -15,7 +15,6 @@ namespace {
 using Kind = NameToken::Kind;
 
 constexpr size_t kMostErrors = 20, kDeepest = 8;
-
 // One pair of the heading of `within`.
 struct Prefix {
   NamePattern from;
@@ -46,16 +45,12 @@ class Parser {
       ++at_;
     }
   }
-  bool take(Kind kind) {
-    const bool there = is(kind);
+  bool pass(bool there) {
     at_ += there ? 1 : 0;
     return there;
   }
-  bool take_word(std::string_view text) {
-    const bool there = is_word(text);
-    at_ += there ? 1 : 0;
-    return there;
-  }
+  bool take(Kind kind) { return pass(is(kind)); }
+  bool take_word(std::string_view text) { return pass(is_word(text)); }
 
   // Skips a `within` whose heading, which begins at token `first`, has a fault.
   void skip_block(size_t first) {
@@ -73,9 +68,15 @@ class Parser {
     }
   }
 
-  // Reports a fault, skips the rest of its line, and returns false.
-  bool fault(Span at, std::string message, std::string label, std::string help) {
+  // Reports a fault, and returns false.
+  bool report(Span at, std::string message, std::string label, std::string help) {
     diagnostics_.add(name_fault(at, std::move(message), std::move(label), std::move(help)));
+    return false;
+  }
+
+  // Does the same, and skips the rest of the line.
+  bool fault(Span at, std::string message, std::string label, std::string help) {
+    report(at, std::move(message), std::move(label), std::move(help));
     while (!is(Kind::kNewline) && !is(Kind::kEnd)) {
       ++at_;
     }
@@ -171,8 +172,7 @@ class Parser {
     if (prefixes.empty()) {
       table_.ignored.push_back(std::move(pattern));
     } else if (pattern.anywhere) {
-      diagnostics_.add(name_fault(tokens_[at_ - 1].span, "`*.` inside `within`", "after this pattern",
-                                  "move the line out of the braces"));
+      report(tokens_[at_ - 1].span, "`*.` inside `within`", "after this pattern", "move the line out of the braces");
     }
     for (const Prefix& prefix : prefixes) {
       NamePattern whole = prefix.from;
@@ -192,7 +192,7 @@ class Parser {
         return skip_block(first);
       }
       if (pair.to.classes) {
-        fault(at, "`within` of `<classes>`", "this pair", "write one line for each tensor: fc -> <classes>");
+        report(at, "`within` of `<classes>`", "this pair", "write one line for each tensor: fc -> <classes>");
         return skip_block(first);
       }
       skip_newlines();
@@ -226,7 +226,7 @@ class Parser {
     for (const Prefix& prefix : outer) {
       pairs.push_back({joined(prefix.from, pair.from), joined(prefix.to, pair.to)});
     }
-    return pairs.size() <= kMostTableRules || fault(at, "too many pairs", "from here on", "split the table");
+    return pairs.size() <= kMostTableRules || report(at, "too many pairs", "from here on", "split the table");
   }
 
   void rule(const std::vector<Prefix>& prefixes) {
@@ -288,13 +288,13 @@ class Parser {
   bool is_sound(const NameRule& made, bool inside) {
     if ((made.from.size() > 1 && made.to.size() > 1) ||
         (made.from.size() + made.to.size() > 2 && made.how != NameRule::How::kAsIs)) {
-      return fault(made.span, "a line that joins and divides at once", "several names on one side, and more",
-                   "join several tensors to one, or divide one among several, without a further word");
+      return report(made.span, "a line that joins and divides at once", "several names on one side, and more",
+                    "join several tensors to one, or divide one among several, without a further word");
     }
     for (const NameTarget& to : made.to) {
       if (to.classes && inside) {
-        return fault(made.span, "`<classes>` inside `within`", "it is not below another path",
-                     "move the line out of the braces");
+        return report(made.span, "`<classes>` inside `within`", "it is not below another path",
+                      "move the line out of the braces");
       }
       for (const NamePattern& from : made.from) {
         if (!captured(from, to, made.span)) {
@@ -309,8 +309,8 @@ class Parser {
     for (const TargetPiece& piece : to.pieces) {
       if (!piece.capture.empty() &&
           std::ranges::find(from.parts, piece.capture, &PatternPart::capture) == from.parts.end()) {
-        return fault(at, fmt::format("`{{{}}}` is not captured by `{}`", piece.capture, to_text(from)), "in this line",
-                     fmt::format("write {{{}}} in the pattern before the arrow", piece.capture));
+        return report(at, fmt::format("`{{{}}}` is not captured by `{}`", piece.capture, to_text(from)), "in this line",
+                      fmt::format("write {{{}}} in the pattern before the arrow", piece.capture));
       }
     }
     return true;
