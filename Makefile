@@ -56,11 +56,14 @@ test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_fault_injection_test
 	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
 
-# Runs the commands of docs/start/walkthrough.md in a new directory and checks their output; needs ../shared/data.
+# Runs the commands of docs/start/walkthrough.md and docs/guide/data.md in new directories and checks their output; needs
+# ../shared/data.
 # WALKTHROUGH=--update writes their output into the page.
 WALKTHROUGH ?=
 test-walkthrough: build
-	@python3 tests/walkthrough/walkthrough.py $(WALKTHROUGH)
+	@for page in docs/start/walkthrough.md docs/guide/data.md; do \
+	  python3 tests/walkthrough/walkthrough.py --page $$page $(WALKTHROUGH) || exit 1; \
+	done
 
 # Tests the language server with two clients, pytest-lsp from PyPI and Neovim, and with 100,000 random edits.
 test-lsp: TARGETS := xrun xrun_lsp_test

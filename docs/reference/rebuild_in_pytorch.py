@@ -3,7 +3,7 @@
 
     python3 docs/reference/rebuild_in_pytorch.py build/release/xrun
 
-Needs PyTorch alone. Each model is trained for some steps in a temporary directory: a table with batch norm, a residual
+Needs PyTorch alone. The exported weights (weights_in_pytorch.py) are compared with those of the checkpoints. Each model is trained for some steps in a temporary directory: a table with batch norm, a residual
 network of pictures with a head of cosines, a vision transformer. docs/reference/formats.md, "Rebuilding logits elsewhere", says
 in words what the functions below do.
 """
@@ -19,6 +19,8 @@ import zlib
 
 import torch
 import torch.nn.functional as F
+
+import weights_in_pytorch
 
 TABLE = """xgraph 1
 
@@ -239,7 +241,16 @@ class Workshop:
         """Gives the checkpoint's directory and the layers over its tensors."""
         (self.directory / f"{name}.xgraph").write_text(text)
         self.run("train", f"{name}.xgraph", "-C", name, "--progress", "none")
-        return f"{name}/ckpt/run", Rebuilt(load_checkpoint(self.directory / name / "ckpt" / "run"))
+        weights = load_checkpoint(self.directory / name / "ckpt" / "run")
+        self.check_export(f"{name}/ckpt/run", weights, ["--with-head", "id"] if "head id" in text else [])
+        return f"{name}/ckpt/run", Rebuilt(weights)
+
+    def check_export(self, checkpoint, weights, flags):
+        """The exported file has the tensors of the checkpoint, and modules of the same names take them."""
+        self.run("export", checkpoint, "-o", f"{checkpoint}.safetensors", *flags)
+        exported = weights_in_pytorch.load(self.directory / f"{checkpoint}.safetensors").state_dict()
+        if exported.keys() != weights.keys() or any(not torch.equal(exported[name], weights[name]) for name in weights):
+            sys.exit(f"{checkpoint}.safetensors has other tensors than the checkpoint")
 
     def embeddings(self, *words):
         """[samples, numbers]: the model's first output."""

@@ -220,8 +220,8 @@ constexpr ReaderDef kReaders[] = {
     {"recordio", "(path: str, index: str = none, list: str = none, classes: int = none)", "classes 1..2147483647",
      "pictures in MXNet's files of records, as im2rec and InsightFace write them; `train.idx` and `train.lst` next to "
      "`train.rec` are used, or the `index` and `list` that are named (\"\": none); `labels` is the whole list of "
-     "labels, `label` its first; braces name several files; without `classes` their number is that in `property`, or "
-     "the largest label plus one",
+     "labels, `label` its first; braces name several files; `train.classes` gives the names of the classes; without it "
+     "and `classes` their number is that in `property`, or the largest label plus one",
      "recordio(\"ms1m/train.rec\")", kReady, recordio_fields},
     {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\", header: bool = false, classes: int = none)",
      "classes 1..2147483647",
@@ -237,8 +237,8 @@ constexpr ReaderDef kReaders[] = {
      "pairs(\"lfw.bin\")", kReady, pairs_fields},
     {"webdataset", "(path: list)", "",
      "samples of tar shards, named by ranges, `*` or directories; members with one name up to the first dot are a "
-     "sample, `image` is its picture whatever the extension, and `cls` the number in its `.cls` member; `xrun data "
-     "index` makes opening fast",
+     "sample, `image` is its picture whatever the extension, and `cls` the number in its `.cls` member; a file "
+     "`train.classes` gives the names of the classes; `xrun data index` makes opening fast",
      "webdataset(\"train-{000..127}.tar\")", kReady, webdataset_fields},
     {"npy",
      "(path: list, labels: list = none, values: str = none, classes: int = none, rows: range = none, "

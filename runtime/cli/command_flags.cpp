@@ -252,7 +252,7 @@ void add_predict(CLI::App& app, CommandLine& line) {
 // Commands that read and write weights of other programs.
 void add_export_and_import(CLI::App& app, CommandLine& line) {
   add_export_flags(
-      *add_command(app, line, "export", "write a trained model as an ONNX file",
+      *add_command(app, line, "export", "write a trained model as ONNX, or its weights as safetensors",
                    [&line]() -> Outcome<int> {
                      XRUN_TRY(find_checkpoint("export", line.exported.file, line.exported.checkpoint, nullptr));
                      return run_export(line.global, line.exported);
@@ -268,22 +268,15 @@ void add_data(CLI::App& app, CommandLine& line) {
   CLI::App* data = add_command(app, line, "data", "look into files of data, and prepare them", nullptr);
   data->require_subcommand(1);
 
-  CLI::App* show = add_command(*data, line, "show", "say what a file of data holds, and what is unusual about it",
-                               [&line] { return run_data_show(line.global, line.data_show); });
-  show->add_option("sources", line.data_show.sources,
-                   "files, directories, patterns of tar shards, or calls of readers: 'csv(\"a.csv\", header=true)'")
-      ->required()
-      ->type_name("FILE...");
-  show->add_option("--samples", line.data_show.samples, "number of first samples to print (5)")
-      ->check(CLI::Range(0, 1'000'000));
-
-  CLI::App* index = add_command(*data, line, "index", "write the indices of tar shards, so that they open fast",
-                                [&line] { return run_data_index(line.global, line.data_index); });
-  index->add_option("paths", line.data_index.paths, "tar shards, patterns such as 'a-{000..127}.tar', or directories")
-      ->required()
-      ->type_name("FILE...");
-  index->add_flag("--all", line.data_index.all, "also write indices that exist and are valid");
-
+  add_show_flags(*add_command(*data, line, "show", "say what a file of data holds, and what is unusual about it",
+                              [&line] { return run_data_show(line.global, line.data_show); }),
+                 line.data_show);
+  add_index_flags(*add_command(*data, line, "index", "write the indices of tar shards, so that they open fast",
+                               [&line] { return run_data_index(line.global, line.data_index); }),
+                  line.data_index);
+  add_convert_flags(*add_command(*data, line, "convert", "write the pictures of a source in another format",
+                                 [&line] { return run_data_convert(line.global, line.convert); }),
+                    line.convert);
   add_preview_flags(*add_command(*data, line, "preview", "draw samples as the network gets them, with their labels",
                                  [&line] { return run_data_preview(line.global, line.preview); }),
                     line.preview);

@@ -18,6 +18,7 @@
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/console/outcome.h"
 #include "runtime/cli/console/usage.h"
+#include "runtime/cli/convert/convert.h"
 #include "runtime/cli/import/import.h"
 #include "runtime/cli/job/restarts.h"
 
@@ -44,6 +45,7 @@ struct CommandLine {
   ImportArgs imported;
   DataShowArgs data_show;
   DataIndexArgs data_index;
+  ConvertArgs convert;
   PreviewArgs preview;
   CompletionsArgs completions;
   ManArgs man;

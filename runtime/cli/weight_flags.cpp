@@ -7,11 +7,11 @@ void add_export_flags(CLI::App& command, ExportArgs& args) {
       ->required()
       ->type_name("[FILE]");
   command.add_option("checkpoint", args.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
-  command.add_option("-o,--output", args.output, "the file to write, such as model.onnx")
+  command.add_option("-o,--output", args.output, "the file to write: model.onnx or model.safetensors")
       ->required()
       ->type_name("FILE");
   command.add_option("--only", args.outputs, "the outputs of the model to export (default: all)")->type_name("OUTPUT");
-  command.add_option("--with-head", args.heads, "also export the logits of a head")->type_name("HEAD");
+  command.add_option("--with-head", args.heads, "also export the logits of a head, or its weights")->type_name("HEAD");
   command
       .add_option("--topk", args.topk,
                   "with `--with-head`: export the best classes and their logits instead of all logits")

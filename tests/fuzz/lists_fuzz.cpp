@@ -1,10 +1,11 @@
 // Fuzzes the texts that name or hold pictures. The first byte chooses the format: the index, the list or `property` of
-// a file of records, base64, or a list with its labels.
+// a file of records, base64, names of classes, or a list with its labels.
 #include <cstdint>
 #include <span>
 
 #include "runtime/data/open_reader.h"
 #include "runtime/formats/base64.h"
+#include "runtime/formats/records/class_names.h"
 #include "runtime/formats/records/record_texts.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -38,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
   const test::MemoryFile input(bytes);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0: {
       const auto entries = runtime::read_record_index(input.path(), nullptr);
       for (size_t i = 1; entries.ok() && i < entries->size(); ++i) {
@@ -62,8 +63,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       XRUN_CHECK(!decoded || *decoded <= text.size(), "decoding makes a text shorter");
       break;
     }
+    case 4: {
+      const auto names = runtime::read_class_names(input.path(), nullptr);
+      for (size_t i = 0; names.ok() && i < names->size(); ++i) {
+        XRUN_CHECK(!(*names)[i].empty(), "each class has a name");
+      }
+      break;
+    }
     default:
-      open_list(input.path(), data[0] % 6 == 4 ? '\t' : ',');
+      open_list(input.path(), data[0] % 7 == 5 ? '\t' : ',');
   }
   return 0;
 }

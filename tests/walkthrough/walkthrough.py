@@ -1,17 +1,19 @@
-"""Runs the commands of docs/start/walkthrough.md and compares their output with the page.
+"""Runs the commands of a page, such as docs/start/walkthrough.md, and compares their output with the page.
 
-  walkthrough.py [--xrun build/release/xrun] [--shared ../shared/data] [--python PYTHON] [--update]
+  walkthrough.py [--page docs/start/walkthrough.md] [--xrun build/release/xrun] [--shared ../shared/data] [--python PYTHON]
+                 [--onnx-python PYTHON] [--update]
 
 A block that begins with ```console has commands (`$ ...`, continued on lines that begin with `> `), each followed by its
-output. A block that begins with ```xgraph NAME is written to the file NAME. Blocks are processed in order. All commands run
+output. A block that begins with ```xgraph NAME or ```python NAME is written to the file NAME. Blocks are processed in order. All commands run
 in one new directory, with `xrun` in their path and the directory of this project in the variable `checkout`. A command must
 exit with 0, unless the next command is `echo $?`, whose output the page shows.
 
 Numbers, times, digests and drawings depend on the machine and the day, so they may differ from the page. If a value matters,
 a comment after the block checks it: <!-- at least 90: REGEX with one group -->. The output of the block must match REGEX.
 
-If PYTHON lacks PyTorch, sections whose heading ends with (PyTorch) are skipped with a message. --update writes the output
-into the page.
+Sections whose heading ends with (PyTorch) are skipped with a message if PYTHON lacks PyTorch, and those that end with
+(onnxruntime) if the Python of --onnx-python, `$onnx_python` in the commands, lacks that. --update writes the output into the
+page.
 """
 
 import argparse
@@ -22,8 +24,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.path.join(HERE, "..", "..", "docs", "start", "walkthrough.md")
-BLOCK = re.compile(r"^```(console|xgraph \S+)\n(.*?)^```\n", re.M | re.S)
+ROOT = os.path.join(HERE, "..", "..")
+BLOCK = re.compile(r"^```(console|(?:xgraph|python) \S+)\n(.*?)^```\n", re.M | re.S)
 BAR = re.compile(r"^<!-- at least ([\d.]+): (.*) -->$", re.M)
 # Matches the lines that xrun prints only on a slow machine.
 OF_SLOWNESS = re.compile(r"^(\S+Z (working|waiting)|warning\[XG0812\]| *warning: a step |.* predicted (was|were) ).*\n", re.M)
@@ -73,7 +75,7 @@ class Walkthrough:
         self.status = 0
         self.faults = []
         self.environment = {**os.environ, "checkout": os.path.abspath(os.path.join(HERE, "..", "..")), "COLUMNS": "100", "NO_COLOR": "1",
-                            "shared": os.path.abspath(args.shared), "python": args.python,
+                            "shared": os.path.abspath(args.shared), "python": args.python, "onnx_python": args.onnx_python,
                             "PATH": os.path.dirname(os.path.abspath(args.xrun)) + ":" + os.environ["PATH"]}
 
     def type(self, command):
@@ -103,19 +105,25 @@ class Walkthrough:
         return written
 
 
-def has_torch(python):
-    return subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
+def missing_package(heading, args):
+    """Returns what is missing for a section; None if nothing is."""
+    for mark, python, package in (("(PyTorch)", args.python, "torch"), ("(onnxruntime)", args.onnx_python, "onnxruntime")):
+        if heading.endswith(mark):
+            there = os.path.exists(python) and subprocess.run([python, "-c", f"import {package}"], capture_output=True).returncode == 0
+            return None if there else f"{python} has no {package}"
+    return None
 
 
 def run(args, folder):
     walkthrough = Walkthrough(args, folder)
-    with open(PAGE) as file:
+    with open(args.page) as file:
         page = file.read()
     sections = re.split(r"(?=^## )", page, flags=re.M)
     for number, section in enumerate(sections):
         heading = section.splitlines()[0] if section else ""
-        if heading.endswith("(PyTorch)") and not has_torch(args.python):
-            print(f"skipped: {heading}: {args.python} has no torch")
+        missing = missing_package(heading, args)
+        if missing:
+            print(f"skipped: {heading}: {missing}")
             continue
 
         def replace(block):
@@ -128,16 +136,18 @@ def run(args, folder):
 
         sections[number] = BLOCK.sub(replace, section)
     if args.update and not walkthrough.faults:
-        with open(PAGE, "w") as file:
+        with open(args.page, "w") as file:
             file.write("".join(sections))
     return walkthrough.faults
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs", "start", "walkthrough.md"))
     parser.add_argument("--xrun", default="build/release/xrun")
     parser.add_argument("--shared", default="../shared/data")
     parser.add_argument("--python", default=os.environ.get("XRUN_TORCH_PYTHON", sys.executable))
+    parser.add_argument("--onnx-python", default=os.environ.get("XRUN_ONNX_PYTHON", os.path.abspath("build/onnx-venv/bin/python3")))
     parser.add_argument("--update", action="store_true")
     args = parser.parse_args()
     if not os.path.isdir(os.path.join(args.shared, "omniglot")):
@@ -147,7 +157,7 @@ def main():
         faults = run(args, folder)
     if faults:
         sys.exit("\n" + "\n".join(faults))
-    print("\nAll output is as docs/start/walkthrough.md shows it.")
+    print("\nAll output is as the page shows it.")
 
 
 if __name__ == "__main__":

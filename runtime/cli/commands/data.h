@@ -1,6 +1,7 @@
 // `xrun data`: commands about files of data, which need no model.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct DataIndexArgs {
   std::vector<std::string> paths;  // tar shards, patterns, directories
   bool all = false;                // also write indices that are valid
 };
+
+// Add the flags of the commands.
+void add_show_flags(CLI::App& command, DataShowArgs& args);
+void add_index_flags(CLI::App& command, DataIndexArgs& args);
 
 // Prints what each source holds. A source that cannot be opened is reported, and the next one follows.
 Outcome<int> run_data_show(const GlobalOptions& options, const DataShowArgs& args);

@@ -74,4 +74,11 @@ Outcome<int> run_data_index(const GlobalOptions& options, const DataIndexArgs& a
   return exit;
 }
 
+void add_index_flags(CLI::App& command, DataIndexArgs& args) {
+  command.add_option("paths", args.paths, "tar shards, patterns such as 'a-{000..127}.tar', or directories")
+      ->required()
+      ->type_name("FILE...");
+  command.add_flag("--all", args.all, "also write indices that exist and are valid");
+}
+
 }  // namespace xrun::cli

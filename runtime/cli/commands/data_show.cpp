@@ -1,7 +1,6 @@
 // `xrun data show`: opens files of data with the reader that fits them, and describes what they hold.
 // Tests: tests/runtime/cli/commands/data_test.cpp
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,33 +9,15 @@
 #include "graph/base/counted.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
-#include "lang/frontend.h"
-#include "ops/norm/norm_numbers.h"
-#include "ops/op.h"
 #include "runtime/cli/commands/data.h"
 #include "runtime/cli/console/console.h"
-#include "runtime/cli/sources/guess_reader.h"
+#include "runtime/cli/sources/named_source.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/data/open_reader.h"
 #include "runtime/formats/pictures/decode.h"
 
 namespace xrun::cli {
 namespace {
-
-// The source that a call of a reader declares. It is called `train`, so that readers warn of classes without samples.
-Outcome<SourceSpec> source_of(const std::string& call) {
-  SourceMap sources;
-  Diagnostics diagnostics;
-  auto file = lang::check_text("data", "xgraph 1\n\ndata d {\n  source train = " + call + "\n}\n", sources, diagnostics,
-                               {.ops = &ops::registry(), .norm_of = ops::norm_group});
-  if (!file || file->module.data.sources.empty()) {
-    return Failure(std::move(diagnostics), std::move(sources));
-  }
-  SourceSpec source = std::move(file->module.data.sources[0]);
-  source.directory = "";        // paths of the command line start at the working directory
-  source.reader.span = Span{};  // a fault of the data is not one of this text
-  return source;
-}
 
 std::string type_of(const Field& field) {
   if (field.encoded) {
@@ -49,12 +30,6 @@ std::string type_of(const Field& field) {
   return std::string(name_of(field.type.dtype)) + (dims.empty() ? "" : "[" + dims + "]");
 }
 
-// The field with the labels of a source; -1 if it has none.
-int label_field(const runtime::Reader& reader) {
-  const int label = reader.find_field("label");
-  return label >= 0 ? label : reader.find_field("cls");
-}
-
 // The label of a sample with its class name, or why it cannot be read.
 struct ShownLabel {
   std::optional<int64_t> number;
@@ -63,21 +38,16 @@ struct ShownLabel {
 
 ShownLabel label_of(const runtime::Reader& reader, int64_t sample, int field) {
   runtime::FieldValue value;
-  if (const Status read = reader.read(sample, field, value); !read.ok()) {
-    return {.text = read.error().message};
+  const auto label = read_label(reader, sample, field, value);
+  if (!label.ok()) {
+    return {.text = label.error().message};
   }
-  int64_t label = 0;
-  if (value.dtype == DType::kI64 && value.bytes.size() == sizeof label) {
-    std::memcpy(&label, value.bytes.data(), sizeof label);
-  } else if (value.dtype == DType::kI32 && value.bytes.size() == sizeof(int32_t)) {
-    int32_t narrow = 0;
-    std::memcpy(&narrow, value.bytes.data(), sizeof narrow);
-    label = narrow;
-  } else {
+  if (!*label) {
     return {};
   }
-  const std::string name = label >= 0 && label < reader.classes() ? reader.class_name(label) : "";
-  return {.number = label, .text = std::to_string(label) + (name.empty() ? "" : "  " + name)};
+  const int64_t number = **label;
+  const std::string name = number >= 0 && number < reader.classes() ? reader.class_name(number) : "";
+  return {.number = number, .text = std::to_string(number) + (name.empty() ? "" : "  " + name)};
 }
 
 // The sizes of the pictures in runtime::looked_samples, from their headers.
@@ -137,9 +107,9 @@ struct Shown {
 
 Outcome<Shown> open_source(const std::string& path) {
   Shown shown{.path = path};
-  XRUN_ASSIGN(shown.call, guess_reader(path));
-  XRUN_ASSIGN(const SourceSpec source, source_of(shown.call));
-  XRUN_ASSIGN(shown.reader, runtime::open_header(source));
+  XRUN_ASSIGN(const NamedSource source, find_source(path));
+  shown.call = source.call;
+  XRUN_ASSIGN(shown.reader, runtime::open_header(source.spec));
   const auto& fields = shown.reader->fields();
   const auto encoded = std::ranges::find(fields, true, &Field::encoded);
   if (encoded != fields.end()) {
@@ -220,6 +190,16 @@ Outcome<int> run_data_show(const GlobalOptions& options, const DataShowArgs& arg
     console.report(as_warnings(shown->reader->warnings()), {});
   }
   return exit;
+}
+
+void add_show_flags(CLI::App& command, DataShowArgs& args) {
+  command
+      .add_option("sources", args.sources,
+                  "files, directories, patterns of tar shards, or calls of readers: 'csv(\"a.csv\", header=true)'")
+      ->required()
+      ->type_name("FILE...");
+  command.add_option("--samples", args.samples, "number of first samples to print (5)")
+      ->check(CLI::Range(0, 1'000'000));
 }
 
 }  // namespace xrun::cli

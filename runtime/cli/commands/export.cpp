@@ -1,4 +1,4 @@
-// Steps:
+// Steps for ONNX (weights alone: runtime/cli/export/weights_export.h):
 //   1. Turn the checked model into ONNX (ops/onnx/convert.h), which fails before anything is computed.
 //   2. Open a session with the weights of the checkpoint, in f32.
 //   3. Write the file into a temporary folder next to its place; libonnx checks it.
@@ -15,6 +15,7 @@
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/export/onnx_comparison.h"
+#include "runtime/cli/export/weights_export.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/trained_model.h"
@@ -96,20 +97,6 @@ std::string list_of(const std::vector<ops::OnnxValue>& values, const char* one) 
   return fmt::format("{}{} {}", one, texts.size() == 1 ? "" : "s", fmt::join(texts, " "));
 }
 
-// The heads that are not in the file, and how to add them.
-std::vector<std::string> left_out(const Graph& graph, const ExportArgs& args) {
-  std::vector<std::string> lines;
-  for (const Head& head : graph.heads) {
-    if (std::ranges::find(args.heads, head.name) == args.heads.end()) {
-      const Node& node = graph.node(head.node);
-      const Bytes bytes = graph.value(node.inputs[1]).type.bytes(1, 1);
-      lines.push_back(fmt::format("head `{0}` is left out; with it, the file has {1} more: --with-head {0}", head.name,
-                                  format_bytes(bytes)));
-    }
-  }
-  return lines;
-}
-
 std::string compared(const OnnxComparison& comparison) {
   if (!comparison.why.empty()) {
     return fmt::format("not run in onnxruntime: {} (python3 -m pip install onnxruntime, or --python)", comparison.why);
@@ -133,7 +120,7 @@ std::string as_text(const Exported& exported, const Graph& graph, const ExportAr
   if (exported.written.data_bytes > 0) {
     text += fmt::format("  weights in {}.data   {}\n", name, format_bytes(exported.written.data_bytes));
   }
-  for (const std::string& line : left_out(graph, args)) {
+  for (const std::string& line : left_out_heads(graph, args)) {
     text += "  " + line + "\n";
   }
   return text + "  " + compared(exported.comparison) + "\n";
@@ -170,6 +157,8 @@ std::string as_json(const Exported& exported, const ExportArgs& args) {
                     {"compared", std::move(compared)}});
 }
 
+bool is_weights(const ExportArgs& args) { return args.output.ends_with(".safetensors"); }
+
 Status check_arguments(const ExportArgs& args) {
   if (is_plan_file(args.file)) {
     return usage_error(
@@ -177,8 +166,12 @@ Status check_arguments(const ExportArgs& args) {
         {"give the model file instead, or only the checkpoint, which holds its model: xrun export {} -o {}",
          args.checkpoint, args.output});
   }
+  if (is_weights(args)) {
+    return check_weights_flags(args);
+  }
   if (!args.output.ends_with(".onnx")) {
-    return usage_error("XG0905", {"`-o {}` does not end in .onnx", args.output}, "name the file: -o model.onnx");
+    return usage_error("XG0905", {"`-o {}` ends neither in .onnx nor in .safetensors", args.output},
+                       "name the file: -o model.onnx, or -o model.safetensors for the weights alone");
   }
   if (args.topk > 0 && args.heads.empty()) {
     return usage_error("XG0905", "`--topk` selects the classes of a head, but no head is exported",
@@ -199,6 +192,13 @@ Outcome<int> run_export(const GlobalOptions& options, const ExportArgs& args) {
   XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, exact, console));
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   const auto progress = make_progress(options.progress, console);
+  if (is_weights(args)) {
+    auto text = export_weights(planned, args, *info, *progress, console.json());
+    progress->on(runtime::WorkEvent{});
+    XRUN_ASSIGN(const std::string written, with_sources(std::move(text), planned.model.sources));
+    console.out(written);
+    return 0;
+  }
   auto result = export_model(planned, args, *info, *progress);
   progress->on(runtime::WorkEvent{});
   XRUN_ASSIGN(const Exported exported, with_sources(std::move(result), planned.model.sources));

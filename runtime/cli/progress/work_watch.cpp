@@ -52,6 +52,7 @@ std::string WorkWatch::awaited() const {
       return fmt::format("step {}", format_count(done_ + 1));
     case Work::kEvaluate:
     case Work::kPredict:
+    case Work::kConvert:
       return fmt::format("samples {}.. of {}", format_count(done_), subject_);
     case Work::kPrepare:
     case Work::kLoad:
@@ -84,6 +85,8 @@ std::string WorkWatch::fields() const {
       return fmt::format("evaluate source={} samples={} of={}", subject_, done_, total_);
     case Work::kPredict:
       return fmt::format("predict source={} samples={} of={}", subject_, done_, total_);
+    case Work::kConvert:
+      return fmt::format("convert source=\"{}\" samples={} of={}", subject_, done_, total_);
   }
   return "";
 }
@@ -100,6 +103,8 @@ std::string WorkWatch::finished() const {
       return fmt::format("Measured  {}, {}", subject_, counted(total_, "sample"));
     case Work::kPredict:
       return fmt::format("Predicted {}, {}", subject_, counted(total_, "sample"));
+    case Work::kConvert:
+      return fmt::format("Converted {}, {}", subject_, counted(total_, "sample"));
     default:
       return "";
   }

@@ -126,7 +126,7 @@ Result<std::string> guess_reader(const std::string& path) {
     return call_of(has_shards(path) ? "webdataset" : "folder", path);
   }
   if (!fs::exists(path, ignored) && path.find_first_of("{*?") != std::string::npos) {
-    return call_of("webdataset", path);
+    return call_of(has_extension(path, ".rec") ? "recordio" : "webdataset", path);
   }
   XRUN_ASSIGN(const auto start, runtime::read_file(path, kStart));
   const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());

@@ -17,6 +17,7 @@ namespace {
 struct PictureFormat {
   std::string_view name;
   std::string_view extensions;  // extensions of file names, each followed by a space
+  std::string_view usual;       // the extension of new files
   std::string_view start;       // first bytes of every file of the format
   Result<PictureHeader> (*header)(std::span<const std::byte> file);
   Result<PictureHeader> (*decode)(std::span<const std::byte> file, const PixelTarget& target,
@@ -25,14 +26,14 @@ struct PictureFormat {
 
 // The extensions are those under which Pillow opens files of these formats.
 constexpr PictureFormat kFormats[] = {
-    {"PNG", ".png .apng ", "\x89PNG", read_png_header, decode_png},
-    {"JPEG", ".jpg .jpeg .jpe .jfif ", "\xFF\xD8\xFF", read_jpeg_header, decode_jpeg},
-    {"WebP", ".webp ", "RIFF", read_webp_header, decode_webp},
-    {"BMP", ".bmp .dib ", "BM", read_bmp_header, decode_bmp},
-    {"PGM", ".pgm .pnm ", "P2", read_pnm_header, decode_pnm},
-    {"PGM", "", "P5", read_pnm_header, decode_pnm},
-    {"PPM", ".ppm ", "P3", read_pnm_header, decode_pnm},
-    {"PPM", "", "P6", read_pnm_header, decode_pnm},
+    {"PNG", ".png .apng ", "png", "\x89PNG", read_png_header, decode_png},
+    {"JPEG", ".jpg .jpeg .jpe .jfif ", "jpg", "\xFF\xD8\xFF", read_jpeg_header, decode_jpeg},
+    {"WebP", ".webp ", "webp", "RIFF", read_webp_header, decode_webp},
+    {"BMP", ".bmp .dib ", "bmp", "BM", read_bmp_header, decode_bmp},
+    {"PGM", ".pgm .pnm ", "pgm", "P2", read_pnm_header, decode_pnm},
+    {"PGM", "", "pgm", "P5", read_pnm_header, decode_pnm},
+    {"PPM", ".ppm ", "ppm", "P3", read_pnm_header, decode_pnm},
+    {"PPM", "", "ppm", "P6", read_pnm_header, decode_pnm},
 };
 
 // Returns "PNG, JPEG, WebP, BMP, PGM `word` PPM".
@@ -73,6 +74,11 @@ bool has_picture_extension(std::string_view name) {
     return extension.find(' ') == std::string::npos &&
            format.extensions.find(extension + " ") != std::string_view::npos;
   });
+}
+
+std::string_view picture_extension(std::span<const std::byte> file) {
+  const auto format = format_of(file);
+  return format.ok() ? (*format)->usual : "";
 }
 
 Result<PictureHeader> read_picture_header(std::span<const std::byte> file) {

@@ -12,6 +12,9 @@ std::string picture_formats();
 // Whether a file name, or a path, ends with an extension of one of these formats, in any case.
 bool has_picture_extension(std::string_view name);
 
+// The usual extension, without a dot, of files that begin with these bytes: "jpg"; empty if the format is unknown.
+std::string_view picture_extension(std::span<const std::byte> file);
+
 struct PictureSize {
   int channels = 0;
   int height = 0;

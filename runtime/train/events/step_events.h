@@ -78,6 +78,7 @@ enum class Work : uint8_t {
   kStep,      // a step of training
   kEvaluate,  // evaluating samples of a source
   kPredict,
+  kConvert,  // writing samples of a source in another format
 };
 
 // Reported before each piece of work, and again after each of its parts, so that printers can show why a run pauses.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <sys/stat.h>
 
 #include "graph/base/counted.h"
@@ -11,6 +12,7 @@
 #include "runtime/data/readers/glob.h"
 #include "runtime/data/readers/label_numbers.h"
 #include "runtime/data/readers/recordio/record_shard.h"
+#include "runtime/formats/records/class_names.h"
 #include "runtime/formats/text_lines.h"
 
 namespace xrun::runtime {
@@ -20,9 +22,11 @@ enum FieldNumber { kJpeg, kLabel, kLabels, kId };
 
 class RecordIoReader final : public Reader {
  public:
-  // `classes`: 0 if their number is unknown. `labels_from`: text for describe(), may be empty.
-  RecordIoReader(std::vector<RecordShard> shards, int64_t classes, std::string labels_from)
-      : shards_(std::move(shards)), classes_(classes), labels_from_(std::move(labels_from)) {
+  // `classes`: 0 if their number is unknown. `names`: those of the classes, or none. `labels_from`: text for
+  // describe(), may be empty.
+  RecordIoReader(std::vector<RecordShard> shards, int64_t classes, std::vector<std::string> names,
+                 std::string labels_from)
+      : shards_(std::move(shards)), classes_(classes), names_(std::move(names)), labels_from_(std::move(labels_from)) {
     for (const RecordShard& shard : shards_) {
       samples_ += shard.samples();
       ends_.push_back(samples_);
@@ -52,7 +56,9 @@ class RecordIoReader final : public Reader {
     }
   }
 
-  std::string class_name(int64_t) const override { return ""; }  // labels are numbers
+  std::string class_name(int64_t label) const override {
+    return names_.empty() ? "" : names_[static_cast<size_t>(label)];
+  }
   std::string sample_name(int64_t sample) const override {
     const Place place = find(sample);
     return fmt::format("the record at byte {} of {}", place.shard.offset(place.sample), place.shard.file().path());
@@ -67,7 +73,7 @@ class RecordIoReader final : public Reader {
                        ranges == 0 ? "" : fmt::format("; {} without a picture left out", counted(ranges, "record")));
   }
   Bytes memory() const override {
-    Bytes bytes = 0;
+    Bytes bytes = class_names_memory(names_);
     for (const RecordShard& shard : shards_) {
       bytes += shard.memory();
     }
@@ -150,6 +156,7 @@ class RecordIoReader final : public Reader {
 
   std::vector<RecordShard> shards_;
   int64_t classes_;
+  std::vector<std::string> names_;  // empty: labels are numbers only
   std::string labels_from_;
   int64_t samples_ = 0;
   int64_t width_ = 0;          // number of labels of the first sample
@@ -215,10 +222,17 @@ Result<Sources> find_sources(const SourceSpec& spec) {
   return sources;
 }
 
-// The number of classes that is known before labels are read; 0 if it is not known.
-Result<int64_t> told_classes(const Attrs& args, const std::string& records) {
-  if (args.has("classes")) {
-    return args.integer("classes");
+// The number of classes that is known before labels are read; 0 if it is not known. Errors: XG0402 the file of names
+// has another number of classes than the argument.
+Result<int64_t> told_classes(const Attrs& args, const std::string& records, const std::vector<std::string>& names) {
+  const auto told = args.has("classes") ? std::optional(args.integer("classes")) : std::nullopt;
+  if (told && !names.empty() && *told != std::ssize(names)) {
+    return content_error("XG0402",
+                         {"{} names {} classes, but `classes` is {}", class_names_path(records), names.size(), *told},
+                         "leave `classes` out, or name all classes in the file");
+  }
+  if (told || !names.empty()) {
+    return told ? *told : std::ssize(names);
   }
   const std::string property = records.substr(0, records.rfind('/') + 1) + "property";
   return exists(property) ? read_property_classes(property) : Result<int64_t>(0);
@@ -227,7 +241,10 @@ Result<int64_t> told_classes(const Attrs& args, const std::string& records) {
 Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, ShardOptions options) {
   XRUN_TRY(data_registry().find_reader("recordio")->fields(spec.reader.args));
   XRUN_ASSIGN(Sources sources, find_sources(spec));
-  XRUN_ASSIGN(int64_t classes, told_classes(spec.reader.args, sources.shards.front().records));
+  std::vector<std::string> records;
+  std::ranges::transform(sources.shards, std::back_inserter(records), &ShardPaths::records);
+  XRUN_ASSIGN(std::vector<std::string> names, find_class_names(records, options.stop));
+  XRUN_ASSIGN(int64_t classes, told_classes(spec.reader.args, records.front(), names));
   options.labels = classes == 0;
   std::vector<RecordShard> shards;
   int64_t largest = -1;
@@ -245,7 +262,7 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, ShardOptions o
     XRUN_ASSIGN(classes, count_classes(spec.reader.args, largest, samples, sources.shards[0].records));
   }
   return std::unique_ptr<Reader>(
-      std::make_unique<RecordIoReader>(std::move(shards), classes, std::move(sources.labels_from)));
+      std::make_unique<RecordIoReader>(std::move(shards), classes, std::move(names), std::move(sources.labels_from)));
 }
 
 }  // namespace

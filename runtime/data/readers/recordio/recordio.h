@@ -18,8 +18,9 @@ namespace xrun::runtime {
 // Labels: the first label of the record; with a list, that of the list. A list that was not named must agree with the
 // records. A list in InsightFace's own form ("1<tab>path<tab>label") is not read.
 //
-// Classes: `classes`; else the first number of the file `property` in the folder; else the largest label plus one, for
-// which the heads of all records are read once.
+// Classes: those of the file of names next to the records (runtime/formats/records/class_names.h); else `classes`; else
+// the first number of the file `property` in the folder; else the largest label plus one, for which the heads of all
+// records are read once.
 //
 // Fields: `jpeg` (encoded), `label` i64, `labels` f32 [labels of a record], `id` i64. Errors: XG0401; XG0412 a file is
 // damaged, or an index or list belongs to another file; XG0402 labels that `classes` excludes, or a label far above the

@@ -16,6 +16,7 @@
 #include "runtime/data/readers/webdataset/shard_paths.h"
 #include "runtime/data/readers/webdataset/shard_report.h"
 #include "runtime/data/readers/webdataset/shard_samples.h"
+#include "runtime/formats/records/class_names.h"
 
 namespace xrun::runtime {
 namespace {
@@ -30,10 +31,13 @@ struct Shard {
 
 class WebDataset final : public Reader {
  public:
-  WebDataset(std::vector<Shard> shards, ShardReport report, std::vector<Field> fields, int64_t gap)
+  // `names`: those of the classes, or none.
+  WebDataset(std::vector<Shard> shards, ShardReport report, std::vector<Field> fields, std::vector<std::string> names,
+             int64_t gap)
       : shards_(std::move(shards)),
         report_(std::move(report)),
         fields_(std::move(fields)),
+        names_(std::move(names)),
         gap_(gap),
         files_(shards_.size()) {
     int64_t first = 0;
@@ -45,7 +49,7 @@ class WebDataset final : public Reader {
 
   int64_t samples() const override { return report_.samples(); }
   const std::vector<Field>& fields() const override { return fields_; }
-  int64_t classes() const override { return report_.classes(); }
+  int64_t classes() const override { return names_.empty() ? report_.classes() : std::ssize(names_); }
 
   Status read(int64_t sample, int field, FieldValue& out) const override {
     const Place place = place_of(sample);
@@ -67,7 +71,9 @@ class WebDataset final : public Reader {
     return read_content(place, name, out);
   }
 
-  std::string class_name(int64_t) const override { return ""; }  // labels are numbers
+  std::string class_name(int64_t label) const override {
+    return names_.empty() ? "" : names_[static_cast<size_t>(label)];
+  }
   bool has_labels() const override { return report_.labelled() > 0; }
   std::string sample_name(int64_t sample) const override {
     const Place place = place_of(sample);
@@ -77,7 +83,7 @@ class WebDataset final : public Reader {
   }
   std::string describe() const override { return report_.describe(); }
   Bytes memory() const override {
-    Bytes bytes = 0;
+    Bytes bytes = class_names_memory(names_);
     for (const Shard& shard : shards_) {
       bytes += static_cast<Bytes>(sizeof(Shard) + shard.path.capacity() +
                                   shard.samples.first_blocks.capacity() * sizeof(uint32_t)) +
@@ -88,9 +94,11 @@ class WebDataset final : public Reader {
   std::vector<Error> warnings() const override {
     std::vector<Error> all = report_.warnings();
     if (gap_ > 0) {
-      all.push_back(content_error(
-          "XG0416", {"labels go up to {}, but {} of these classes have no sample", classes() - 1, format_count(gap_)},
-          "check whether labels count from 0 without gaps, and whether a shard is missing"));
+      all.push_back(
+          content_error("XG0416",
+                        {"{} {}, but {} of these classes have no sample",
+                         names_.empty() ? "labels go up to" : "the last class is", classes() - 1, format_count(gap_)},
+                        "check whether labels count from 0 without gaps, and whether a shard is missing"));
     }
     return all;
   }
@@ -155,6 +163,7 @@ class WebDataset final : public Reader {
   std::vector<int64_t> first_samples_;  // number of the first sample of each shard
   ShardReport report_;
   std::vector<Field> fields_;
+  std::vector<std::string> names_;  // empty: labels are numbers only
   int64_t gap_;
   OpenShards files_;
 };
@@ -216,6 +225,7 @@ Result<std::unique_ptr<Reader>> open_webdataset(const SourceSpec& spec, StopFlag
   std::vector<LoadedShard> loaded(paths.size());
   tbb::parallel_for(size_t{0}, paths.size(), [&](size_t i) { loaded[i] = load_shard(paths[i], stop); });
   XRUN_TRY(check_stop(stop));
+  XRUN_ASSIGN(std::vector<std::string> names, find_class_names(paths, stop));
   if (std::ranges::any_of(loaded, [](const LoadedShard& shard) { return !shard.samples.ok(); })) {
     return first_fault(loaded);
   }
@@ -227,12 +237,19 @@ Result<std::unique_ptr<Reader>> open_webdataset(const SourceSpec& spec, StopFlag
     samples.extensions = {};
     shards.push_back({std::move(paths[i]), std::move(samples)});
   }
+  if (!names.empty() && report.classes() > std::ssize(names)) {
+    return content_error("XG0402",
+                         {"{} names {} classes, but a sample has the label {}", class_names_path(shards[0].path),
+                          names.size(), report.classes() - 1},
+                         "name all classes in the file, or remove it");
+  }
+  const int64_t classes = names.empty() ? report.classes() : std::ssize(names);
   XRUN_ASSIGN(auto fields, data_registry().find_reader("webdataset")->fields(spec.reader.args));
-  std::ranges::find(fields, kLabelExtension, &Field::name)->type.classes = report.classes();
-  const bool told = spec.name == "train" && report.classes() / kMostPerSample <= report.samples();
-  const int64_t gap = told ? count_gap(shards, report.classes()) : 0;
+  std::ranges::find(fields, kLabelExtension, &Field::name)->type.classes = classes;
+  const bool told = spec.name == "train" && classes / kMostPerSample <= report.samples();
+  const int64_t gap = told ? count_gap(shards, classes) : 0;
   return std::unique_ptr<Reader>(
-      std::make_unique<WebDataset>(std::move(shards), std::move(report), std::move(fields), gap));
+      std::make_unique<WebDataset>(std::move(shards), std::move(report), std::move(fields), std::move(names), gap));
 }
 
 }  // namespace xrun::runtime

@@ -15,10 +15,11 @@ namespace xrun::runtime {
 //
 // Fields: `image`, the only member with the extension of a picture format, whatever it is; `jpg`, `jpeg`, `png` and
 // `webp`, the member with that extension, all encoded; `cls`, the label of the member `.cls` as i64; `key`, a text.
-// There are as many classes as the largest label plus one. A sample that lacks the member that is read is broken, as is
+// The classes are those of the file of names next to the shards (runtime/formats/records/class_names.h); without one,
+// there are as many as the largest label plus one. A sample that lacks the member that is read is broken, as is
 // one with several pictures when `image` is read.
 //
-// Errors: XG0401; XG0412 a broken or compressed shard; XG0413 a faulty pattern. `read` also gives XG0441 if the label
+// Errors: XG0401; XG0412 a broken or compressed shard, or a broken file of names; XG0402 a label without a name; XG0413 a faulty pattern. `read` also gives XG0441 if the label
 // that it finds is not that of the index.
 Result<std::unique_ptr<Reader>> open_webdataset(const SourceSpec& spec, StopFlag stop);
 

@@ -5,16 +5,20 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "runtime/formats/tensors/safetensors.h"
 #include "tests/support/command.h"
 
 namespace xrun::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 
 // Returns a Python that has onnxruntime: the one in XRUN_ONNX_PYTHON, or the one that `make test` installs. Empty:
 // none.
@@ -205,6 +209,46 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
 }
 
+TEST_F(Export, WeightsAreWrittenUnderTheirPathsAndReadBack) {
+  train(picture_model("", "  feature = x -> conv(8, 3) as stem -> bn -> relu -> global_avg_pool\n"));
+  const auto alone = run({"export", "ckpt/t", "-o", "m.safetensors"});
+  ASSERT_EQ(alone.exit, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("m.safetensors   5 tensors, f32"));
+  EXPECT_THAT(alone.out, HasSubstr("head `id` is left out; with it, the file has 320 B more: --with-head id"));
+  const auto result = run({"export", "ckpt/t", "-o", "m.safetensors", "--with-head", "id", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err << "a file that xrun exported is replaced";
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("bytes").get<uintmax_t>(), fs::file_size(path("m.safetensors")));
+  const auto file = runtime::SafetensorsFile::open(path("m.safetensors"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->header().metadata.at("format"), "pt");
+  EXPECT_EQ(file->header().metadata.at("xrun.checkpoint_step"), "12");
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const runtime::SafeTensor& tensor : file->header().tensors) {
+    EXPECT_EQ(tensor.dtype, "F32");
+    shapes[tensor.name] = tensor.shape;
+  }
+  EXPECT_THAT(shapes, ::testing::UnorderedElementsAre(
+                          Pair("stem.weight", ElementsAre(8, 4, 3, 3)), Pair("bn.weight", ElementsAre(8)),
+                          Pair("bn.bias", ElementsAre(8)), Pair("bn.running_mean", ElementsAre(8)),
+                          Pair("bn.running_var", ElementsAre(8)), Pair("id.weight", ElementsAre(10, 8))));
+  // The values are those of the checkpoint.
+  const auto stored = runtime::SafetensorsFile::open(path("ckpt/t/step-000012/trunk.safetensors"));
+  ASSERT_TRUE(stored.ok());
+  for (const runtime::SafeTensor& tensor : stored->header().tensors) {
+    std::vector<std::byte> ours(static_cast<size_t>(tensor.end - tensor.begin)), theirs(ours.size());
+    ASSERT_TRUE(stored->read(tensor, 0, theirs).ok());
+    ASSERT_TRUE(file->read(*file->header().find(tensor.name), 0, ours).ok());
+    EXPECT_EQ(ours, theirs) << tensor.name;
+  }
+  const auto full = run_xrun({"export", "ckpt/t", "-o", "full.safetensors"},
+                             {.directory = directory_.path(), .file_size_limit = 512});
+  EXPECT_EQ(full.exit, 4) << full.err;
+  for (const auto& entry : fs::directory_iterator(directory_.path())) {
+    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("full")));
+  }
+}
+
 TEST_F(Export, APlanFileIsRefusedByName) {
   train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
   ASSERT_EQ(run({"plan", "m.xgraph", "-o", "m.xplan"}).exit, 0);
@@ -219,13 +263,14 @@ TEST_F(Export, APlanFileIsRefusedByName) {
 TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
   train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
   directory_.write("foreign.onnx", "another program wrote this");
+  directory_.write("foreign.safetensors", "another program wrote this");
   struct Case {
     std::vector<std::string> words;
     int exit;
     const char* text;
   };
   for (const Case& c : std::vector<Case>{
-           {{"-o", "m.pb"}, 2, "error[XG0905]: `-o m.pb` does not end in .onnx\nhelp: name the file: -o model.onnx"},
+           {{"-o", "m.pb"}, 2, "error[XG0905]: `-o m.pb` ends neither in .onnx nor in .safetensors"},
            {{"-o", "m.onnx", "--topk", "2"}, 2, "error[XG0905]: `--topk` selects the classes of a head"},
            {{"-o", "m.onnx", "--with-head", "di"},
             1,
@@ -234,6 +279,15 @@ TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
             1,
             "error[XG0930]: the model has no output `features`\nhelp: the nearest is `feature`"},
            {{"-o", "m.onnx", "--with-head", "id", "--topk", "11"}, 1, "error[XG0930]: --topk 11 is more than the 10"},
+           {{"-o", "m.safetensors", "--only", "feature"},
+            2,
+            "error[XG0905]: `--only` selects what an ONNX file computes"},
+           {{"-o", "m.safetensors", "--with-head", "di"},
+            1,
+            "error[XG0930]: the model has no head `di`\nhelp: the nearest is `id`"},
+           {{"-o", "foreign.safetensors"},
+            2,
+            "error[XG0901]: `foreign.safetensors` exists and is not a file of weights that xrun exported"},
            {{"-o", "foreign.onnx"}, 2, "error[XG0901]: `foreign.onnx` exists and is not a model of xrun in ONNX"},
            {{"-o", "nowhere/m.onnx"}, 4, "error[XG0901]: cannot create the folder nowhere/m.onnx.tmp-"}}) {
     std::vector<std::string> words{"export", "ckpt/t"};

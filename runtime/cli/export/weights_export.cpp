@@ -1,0 +1,88 @@
+// Tests: tests/runtime/cli/commands/export_test.cpp
+#include "runtime/cli/export/weights_export.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "graph/base/counted.h"
+#include "graph/base/errors.h"
+#include "graph/base/nearest.h"
+#include "graph/os/durable.h"
+#include "graph/os/temporary_folder.h"
+#include "runtime/cli/console/console.h"
+#include "runtime/cli/model/plan_session.h"
+#include "runtime/interchange/exported_weights.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr std::string_view kCode = "XG0901";
+
+Status check_heads(const Graph& graph, const ExportArgs& args) {
+  std::vector<std::string> names;
+  std::ranges::transform(graph.heads, std::back_inserter(names), &Head::name);
+  for (const std::string& head : args.heads) {
+    if (std::ranges::find(names, head) == names.end()) {
+      return content_error("XG0930", {"the model has no head `{}`", head},
+                           names.empty() ? std::string("leave --with-head out") : nearest_names(head, names));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_weights_flags(const ExportArgs& args) {
+  if (!args.outputs.empty() || args.topk > 0) {
+    return usage_error("XG0905",
+                       {"`{}` selects what an ONNX file computes, but {} holds only weights",
+                        args.outputs.empty() ? "--topk" : "--only", args.output},
+                       "leave it out, or name a file that ends in .onnx");
+  }
+  const std::string start = fmt::format("{{\"__metadata__\":{{\"{}\":\"xrun", runtime::kWeightsKey);
+  return check_place(
+      args.output,
+      {.name = "file of weights that xrun exported", .code = kCode, .offset = sizeof(uint64_t), .magic = start});
+}
+
+Result<std::string> export_weights(const PlannedModel& planned, const ExportArgs& args,
+                                   const runtime::CheckpointInfo& info, runtime::EventSink& events, bool json) {
+  const Graph& graph = planned.model.file.module.graph;
+  XRUN_TRY(check_heads(graph, args));
+  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
+  XRUN_ASSIGN(const auto folder, TemporaryFolder::next_to(args.output, kCode));
+  const std::string name = std::filesystem::path(args.output).filename();
+  const std::map<std::string, std::string> metadata{{"format", "pt"},
+                                                    {"xrun.checkpoint_step", std::to_string(info.manifest.step)},
+                                                    {"xrun.model", planned.model.file.module.model}};
+  XRUN_ASSIGN(const runtime::WeightsWritten written,
+              runtime::write_weights(session->state(), args.heads, metadata, folder->path() + "/" + name));
+  XRUN_TRY(folder->release(name, args.output, kCode));
+  if (json) {
+    return json_line({{"v", 1}, {"file", args.output}, {"tensors", written.tensors}, {"bytes", written.bytes}});
+  }
+  std::string text =
+      fmt::format("{}   {}, f32   {}\n", name, counted(written.tensors, "tensor"), format_bytes(written.bytes));
+  for (const std::string& line : left_out_heads(graph, args)) {
+    text += "  " + line + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> left_out_heads(const Graph& graph, const ExportArgs& args) {
+  std::vector<std::string> lines;
+  for (const Head& head : graph.heads) {
+    if (std::ranges::find(args.heads, head.name) == args.heads.end()) {
+      const Node& node = graph.node(head.node);
+      const Bytes bytes = graph.value(node.inputs[1]).type.bytes(1, 1);
+      lines.push_back(fmt::format("head `{0}` is left out; with it, the file has {1} more: --with-head {0}", head.name,
+                                  format_bytes(bytes)));
+    }
+  }
+  return lines;
+}
+
+}  // namespace xrun::cli
