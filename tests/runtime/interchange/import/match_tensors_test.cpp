@@ -188,8 +188,16 @@ TEST(ChooseTable, TakesTheTableThatExplainsMostNames) {
   EXPECT_EQ(own->table, 2U) << "two tables explain both names, and the model has those of the third";
   const auto other = choose({tables[1]}, file, Model({{"a.w", {1}}, {"b.w", {1}}}));
   ASSERT_FALSE(other.ok());
-  EXPECT_THAT(other.error().message, HasSubstr("w.pth has the names of `t`, but the model has no tensor of that "
-                                               "network, such as `x.w`"));
+  EXPECT_THAT(other.error().message, HasSubstr("w.pth has the names of `t`, but the model has none of the 2 "
+                                               "tensors of that network"));
+  EXPECT_THAT(other.error().help, HasSubstr("`x.w`"));
+  std::vector<std::pair<std::string, Dims>> many;
+  for (int i = 0; i < 11; ++i) {
+    many.push_back({"u" + std::to_string(i), {1}});
+  }
+  const auto few = choose({table_of("u{i} -> v{i}\n")}, file_of(many), Model({{"m.v3", {1}}, {"n.w", {1}}}));
+  ASSERT_FALSE(few.ok()) << "a name that two networks share is no place";
+  EXPECT_THAT(few.error().message, HasSubstr("the model has 1 of the 11 tensors"));
   const auto same = choose({tables[2]}, file, Model({{"a.w", {1}}, {"b.w", {1}}}));
   ASSERT_TRUE(same.ok());
   EXPECT_EQ(same->place, "");
