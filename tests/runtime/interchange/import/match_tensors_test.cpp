@@ -172,7 +172,7 @@ TEST(MatchTensors, RowsOfRanksAreJoinedInTheirOrder) {
                           "repeated backbone.a", "repeated odd", "repeated backbone.a", "repeated odd"));
   EXPECT_THAT(matched(table, ranks({3, 2, 3}), model).back(),
               HasSubstr("rank 1 of 3 has 3 of 8 rows; name the files of all ranks in their order"));
-  EXPECT_THAT(matched(table, ranks({3, 3}), model).back(), HasSubstr("the 2 tensors have 6 rows together"));
+  EXPECT_THAT(matched(table, ranks({3, 3}), model).back(), HasSubstr("rank 0 of 2 has 4 of 8 rows"));
   EXPECT_THAT(matched(table, ranks({8}), model)[1], "id.weight = head.weight");
 }
 
