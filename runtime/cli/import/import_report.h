@@ -13,13 +13,13 @@ namespace xrun::cli {
 
 struct Imported {
   std::vector<std::unique_ptr<runtime::WeightFile>> files;
-  std::vector<runtime::ForeignTensor> tensors;  // of all files
+  std::vector<runtime::ForeignTensor> tensors;  // tensors of all files
   runtime::NameTable table;
   std::string place;
   runtime::ModelForm form;
   runtime::MatchedTensors matched;
   std::string model;  // name of the model
-  uint64_t seed = 0;  // of the initial values
+  uint64_t seed = 0;  // seed of the initial values
   std::string path;   // the step directory
   int64_t bytes = 0;
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kFew = 3;
 
-// What speaks for a table.
+// The counts by which tables are compared.
 struct Score {
   size_t table = 0;
   size_t explained = 0;

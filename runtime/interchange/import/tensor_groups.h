@@ -10,7 +10,8 @@
 
 namespace xrun::runtime {
 
-// What a line of a name table gives to tensors of the model: several tensors joined to one, or one for one or several.
+// Tensors of files that a line of a name table gives to tensors of the model: several that are joined to one, or one
+// that becomes one or several.
 struct TensorGroup {
   const NameRule* rule = nullptr;
   std::vector<size_t> targets;               // indices in ModelForm::tensors

@@ -35,7 +35,7 @@ struct TargetPiece {
 
 struct NameTarget {
   bool classes = false;             // written "<classes>": the path is below the classifier of the model
-  std::vector<TargetPiece> pieces;  // of the path without "<classes>"
+  std::vector<TargetPiece> pieces;  // the path without "<classes>"
 };
 
 // The captured texts by their names.

@@ -48,7 +48,7 @@ Result<Choice> choose(const std::vector<NameTable>& tables, const std::vector<Fo
   return choose_table(tables, file, model.names, at, "w.pth");
 }
 
-// What a matching made, as lines.
+// The lists of a matching as lines.
 std::vector<std::string> lines_of(const MatchedTensors& made, const std::vector<ForeignTensor>& file,
                                   const Model& model) {
   std::vector<std::string> lines;

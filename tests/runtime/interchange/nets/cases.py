@@ -11,7 +11,7 @@ from vit import ViT
 
 @dataclass
 class Case:
-    make: Callable  # makes PyTorch's module
+    make: Callable  # makes PyTorch's module; None: only a package has it
     size: int  # height and width of its pictures
     uses: str  # blocks of std/nets
     network: str  # from `image` to the value whose numbers are compared
@@ -60,6 +60,7 @@ FULL = {
                 ("layers.2.layers.1",)),
     "vit_small_patch16_224": Case(lambda: ViT(384, 12, 6, 16, 224), 224, "vit",
                                   "vit(384, 12, 6, 16) as backbone -> linear(1000) as fc"),
+    "torchvision_vit_b_16": Case(None, 224, "vit", "vit(768, 12, 12, 16) as backbone -> linear(1000) as fc"),
     "efficientnet_b0": Case(lambda: TimmEfficientNet(), 224, "efficientnet_b0",
                             "efficientnet_b0 as backbone -> linear(1000) as fc", ("bn3",)),
     "torchvision_efficientnet_b0": Case(lambda: VisionEfficientNet(), 224, "efficientnet_b0",
@@ -75,6 +76,7 @@ def packages():
 
         made["resnet50"] = models.resnet50
         made["resnet18"] = models.resnet18
+        made["torchvision_vit_b_16"] = models.vit_b_16
         made["torchvision_efficientnet_b0"] = models.efficientnet_b0
     except ImportError:
         pass

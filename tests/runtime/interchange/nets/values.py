@@ -34,7 +34,8 @@ def range_of(name, shape, after_sum):
         return 0.5, 1.5
     if last == "num_batches_tracked":
         return 5.0, 5.0
-    if last in ("running_mean", "bias", "cls_token", "pos_embed", "in_proj_bias"):
+    if last in ("running_mean", "bias", "cls_token", "class_token", "pos_embed", "pos_embedding",
+                "in_proj_bias"):
         return -0.2, 0.2
     if len(shape) == 1:
         return (0.1, 0.3) if after_sum else (0.5, 1.0)  # of a norm, or slopes of PReLU
