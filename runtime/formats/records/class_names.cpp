@@ -44,7 +44,9 @@ std::string class_names_path(std::string_view data) {
   const size_t slash = data.rfind('/');
   const std::string_view folder = slash == std::string_view::npos ? "" : data.substr(0, slash + 1);
   std::string_view stem = data.substr(folder.size());
-  stem = stem.substr(0, std::max<size_t>(stem.rfind('.') == std::string_view::npos ? stem.size() : stem.rfind('.'), 1));
+  if (const size_t dot = stem.rfind('.'); dot != std::string_view::npos && dot > 0) {
+    stem = stem.substr(0, dot);
+  }
   const size_t last = stem.find_last_not_of("0123456789");
   if (last == std::string_view::npos) {
     stem = "shards";

@@ -231,7 +231,8 @@ TEST_F(Export, WeightsAreWrittenUnderTheirPathsAndReadBack) {
   EXPECT_THAT(shapes, ::testing::UnorderedElementsAre(
                           Pair("stem.weight", ElementsAre(8, 4, 3, 3)), Pair("bn.weight", ElementsAre(8)),
                           Pair("bn.bias", ElementsAre(8)), Pair("bn.running_mean", ElementsAre(8)),
-                          Pair("bn.running_var", ElementsAre(8)), Pair("id.weight", ElementsAre(10, 8))));
+                          Pair("bn.running_var", ElementsAre(8)), Pair("id.weight", ElementsAre(10, 8)),
+                          Pair("id.bias", ElementsAre(10))));
   // The values are those of the checkpoint.
   const auto stored = runtime::SafetensorsFile::open(path("ckpt/t/step-000012/trunk.safetensors"));
   ASSERT_TRUE(stored.ok());
