@@ -329,7 +329,7 @@ void add_convert_flags(CLI::App& command, ConvertArgs& args) {
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 62));
   command.add_option("--max-bad", args.max_bad, "the share of samples that may be broken and are left out (0.001)")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(CLI::Range(0.0, 1.0).description(""));
   command.add_flag("--all-labels", args.all_labels,
                    "for a target of records: keep all labels of samples that have several");
 }

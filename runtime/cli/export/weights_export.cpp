@@ -77,7 +77,10 @@ std::vector<std::string> left_out_heads(const Graph& graph, const ExportArgs& ar
   for (const Head& head : graph.heads) {
     if (std::ranges::find(args.heads, head.name) == args.heads.end()) {
       const Node& node = graph.node(head.node);
-      const Bytes bytes = graph.value(node.inputs[1]).type.bytes(1, 1);
+      Bytes bytes = 0;  // of its weight and its bias
+      for (size_t i = 1; i < node.inputs.size(); ++i) {
+        bytes += graph.value(node.inputs[i]).type.bytes(1, 1);
+      }
       lines.push_back(fmt::format("head `{0}` is left out; with it, the file has {1} more: --with-head {0}", head.name,
                                   format_bytes(bytes)));
     }

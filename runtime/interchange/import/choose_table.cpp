@@ -19,10 +19,13 @@ constexpr size_t kFew = 3;
 struct Score {
   size_t table = 0;
   size_t explained = 0;
+  size_t named = 0;                 // explained ones that have a place in the network
   size_t landed = 0;                // tensors of the file that are in the model, below the best place
   std::vector<std::string> places;  // the best places; several: they are equally good
   std::string sample;               // a tensor that the model would have, for messages
 
+  // Whether the model has the network. Other networks have a few tensors with the same names, such as norms.
+  bool fits() const { return landed > 0 && landed * 10 >= named; }
   auto order() const { return std::pair(explained, landed); }
 };
 
@@ -50,6 +53,7 @@ Score score_of(const NameTable& table, std::span<const ForeignTensor> tensors, c
   for (const ForeignTensor& tensor : tensors) {
     const NamedTensor named = look_up(table, tensor.name);
     score.explained += named.is_explained() ? 1 : 0;
+    score.named += named.candidates.empty() ? 0 : 1;
     std::set<std::string_view> places;
     for (const Candidate& candidate : named.candidates) {
       const auto found = places_of(candidate, model);
@@ -79,10 +83,12 @@ std::string place_text(const std::string& place) { return place.empty() ? "the m
 Error nothing_fits(std::span<const NameTable> tables, const Score& best, std::span<const ForeignTensor> tensors,
                    const std::optional<std::string>& at, const std::string& files) {
   if (best.explained * 2 > tensors.size()) {
-    return content_error("XG0941",
-                         {"{} has the names of `{}`, but {} has no tensor of that network, such as `{}`", files,
-                          tables[best.table].title, at ? place_text(*at) : "the model", best.sample},
-                         "import it into a model that has this network; `xrun show MODEL` lists the layers of a model");
+    const std::string count = best.landed == 0 ? std::string("none") : std::to_string(best.landed);
+    return content_error(
+        "XG0941",
+        {"{} has the names of `{}`, but {} has {} of the {} tensors of that network", files, tables[best.table].title,
+         at ? place_text(*at) : "the model", count, best.named},
+        {"import it into a model that has the network: its block makes tensors such as `{}`", best.sample});
   }
   std::vector<std::string> names;
   for (const ForeignTensor& tensor : tensors.first(std::min(kFew, tensors.size()))) {
@@ -105,7 +111,7 @@ Result<Choice> choose_table(std::span<const NameTable> tables, std::span<const F
   }
   std::ranges::stable_sort(scores, std::greater<>(), &Score::order);
   const Score& best = scores[0];
-  if (best.landed == 0) {
+  if (!best.fits()) {
     return nothing_fits(tables, best, tensors, at, files);
   }
   std::vector<std::string> equal;

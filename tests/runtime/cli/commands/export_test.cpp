@@ -205,7 +205,7 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
                       "  precision = mixed(bf16)"));
   const auto result = run({"export", "ckpt/t", "-o", "m.onnx", "--python", "no-such-python"});
   ASSERT_EQ(result.exit, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("head `id` is left out; with it, the file has 320 B more: --with-head id"));
+  EXPECT_THAT(result.out, HasSubstr("head `id` is left out; with it, the file has 360 B more: --with-head id"));
   EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
 }
 
@@ -214,7 +214,7 @@ TEST_F(Export, WeightsAreWrittenUnderTheirPathsAndReadBack) {
   const auto alone = run({"export", "ckpt/t", "-o", "m.safetensors"});
   ASSERT_EQ(alone.exit, 0) << alone.err;
   EXPECT_THAT(alone.out, HasSubstr("m.safetensors   5 tensors, f32"));
-  EXPECT_THAT(alone.out, HasSubstr("head `id` is left out; with it, the file has 320 B more: --with-head id"));
+  EXPECT_THAT(alone.out, HasSubstr("head `id` is left out; with it, the file has 360 B more: --with-head id"));
   const auto result = run({"export", "ckpt/t", "-o", "m.safetensors", "--with-head", "id", "--format", "json"});
   ASSERT_EQ(result.exit, 0) << result.err << "a file that xrun exported is replaced";
   const auto json = nlohmann::json::parse(result.out);

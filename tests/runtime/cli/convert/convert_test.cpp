@@ -152,7 +152,7 @@ TEST_F(Convert, SourcesOfOtherKindsAreRead) {
                                                {"bee/1.png", original.samples[3].picture}});
   directory_.write("in.lst", "in/ant/0.png\tant\nin/ant/1.png\tant\nin/bee/0.png\tbee\nin/bee/1.png\tbee\n");
   for (const std::string source : {"in.zip", "in.lst", "folder(\"in\", match=\"*.png\")"}) {
-    const std::string name = "out-" + std::to_string(listing().size());
+    const std::string name = "out" + std::to_string(listing().size());
     const auto converted = convert(source, name + ".tar");
     ASSERT_EQ(converted.exit, 0) << converted.err;
     EXPECT_EQ(read_set(path(name + ".tar")).samples, original.samples) << source;
@@ -194,7 +194,8 @@ TEST_F(Convert, ASeedShufflesAndKeepsEachSampleOnce) {
   std::map<std::string, std::vector<Sample>> orders;
   for (const std::string seed : {"1", "2"}) {
     for (const std::string format : {".rec", ".tar"}) {
-      const std::string target = "s" + seed + format;
+      const std::string target = "s" + seed + "-" + format.substr(1) + "/a" + format;
+      fs::create_directory(fs::path(path(target)).parent_path());
       ASSERT_EQ(convert("in", target, {"--seed", seed}).exit, 0);
       const std::vector<Sample> samples = read_set(path(target)).samples;
       EXPECT_THAT(samples, UnorderedElementsAreArray(original.samples));

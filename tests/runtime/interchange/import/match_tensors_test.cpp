@@ -172,7 +172,7 @@ TEST(MatchTensors, RowsOfRanksAreJoinedInTheirOrder) {
                           "repeated backbone.a", "repeated odd", "repeated backbone.a", "repeated odd"));
   EXPECT_THAT(matched(table, ranks({3, 2, 3}), model).back(),
               HasSubstr("rank 1 of 3 has 3 of 8 rows; name the files of all ranks in their order"));
-  EXPECT_THAT(matched(table, ranks({3, 3}), model).back(), HasSubstr("the 2 tensors have 6 rows together"));
+  EXPECT_THAT(matched(table, ranks({3, 3}), model).back(), HasSubstr("rank 0 of 2 has 4 of 8 rows"));
   EXPECT_THAT(matched(table, ranks({8}), model)[1], "id.weight = head.weight");
 }
 
@@ -188,8 +188,16 @@ TEST(ChooseTable, TakesTheTableThatExplainsMostNames) {
   EXPECT_EQ(own->table, 2U) << "two tables explain both names, and the model has those of the third";
   const auto other = choose({tables[1]}, file, Model({{"a.w", {1}}, {"b.w", {1}}}));
   ASSERT_FALSE(other.ok());
-  EXPECT_THAT(other.error().message, HasSubstr("w.pth has the names of `t`, but the model has no tensor of that "
-                                               "network, such as `x.w`"));
+  EXPECT_THAT(other.error().message, HasSubstr("w.pth has the names of `t`, but the model has none of the 2 "
+                                               "tensors of that network"));
+  EXPECT_THAT(other.error().help, HasSubstr("`x.w`"));
+  std::vector<std::pair<std::string, Dims>> many;
+  for (int i = 0; i < 11; ++i) {
+    many.push_back({"u" + std::to_string(i), {1}});
+  }
+  const auto few = choose({table_of("u{i} -> v{i}\n")}, file_of(many), Model({{"m.v3", {1}}, {"n.w", {1}}}));
+  ASSERT_FALSE(few.ok()) << "a name that two networks share is no place";
+  EXPECT_THAT(few.error().message, HasSubstr("the model has 1 of the 11 tensors"));
   const auto same = choose({tables[2]}, file, Model({{"a.w", {1}}, {"b.w", {1}}}));
   ASSERT_TRUE(same.ok());
   EXPECT_EQ(same->place, "");

@@ -76,7 +76,7 @@ TEST(WeightFile, RandomDamageIsSurvived) {
       continue;
     }
     const std::string whole = xrun::testing::read_file(entry.path());
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < 40; ++round) {
       std::string bytes = whole;
       for (int i = std::uniform_int_distribution(1, 4)(random); i > 0; --i) {
         bytes[std::uniform_int_distribution<size_t>(0, bytes.size() - 1)(random)] =
@@ -94,7 +94,7 @@ TEST(WeightFile, RandomDamageIsSurvived) {
       }
     }
   }
-  EXPECT_GT(errors, 500);
+  EXPECT_GT(errors, 100);
 }
 
 }  // namespace
