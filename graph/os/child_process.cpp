@@ -11,7 +11,6 @@
 #include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace xrun {
@@ -107,7 +106,7 @@ std::optional<int> ChildProcess::wait_at_most(Seconds limit) {
       wait();
       return std::nullopt;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::usleep(20'000);
   }
   pid_.store(0);
   return code_of(status);

@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kPart = 16 * kMiB;  // of the rows that are read at once
+constexpr Bytes kPart = 16 * kMiB;  // size of the rows that are read at once
 
 bool is_exported(const StateTensor& tensor, std::span<const std::string> heads) {
   const bool is_value = tensor.role == StateTensor::Role::kWeight || tensor.role == StateTensor::Role::kState;

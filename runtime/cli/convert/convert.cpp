@@ -225,6 +225,7 @@ struct Converted {
 
 Result<Converted> convert(const Subject& subject, const ConvertTarget& target, const ConvertArgs& args,
                           runtime::EventSink& events) {
+  XRUN_ASSIGN(const bool writes_names, needs_class_names(target, subject.facts.class_names));
   std::error_code ignored;
   const bool is_new_folder = !target.directory.empty() && !fs::exists(target.directory, ignored);
   const std::string place = is_new_folder ? target.directory : target.path_of(target.names[0]);
@@ -240,7 +241,7 @@ Result<Converted> convert(const Subject& subject, const ConvertTarget& target, c
     return content_error("XG0406", {"all samples of {} are broken", args.source}, "see the faults of `xrun data show`");
   }
   std::vector<std::string> names = writer->files();
-  if (!target.class_names.empty() && !subject.facts.class_names.empty()) {
+  if (writes_names) {
     XRUN_TRY(write_names(all, target, subject.facts));
     names.insert(names.begin(), target.class_names);
   }

@@ -131,7 +131,7 @@ class FolderSet final : public SampleWriter {
   const ConvertedSource& source_;
   int digits_;
   std::set<int64_t> made_;  // labels whose directory exists
-  int64_t number_ = 0;      // of the next sample
+  int64_t number_ = 0;      // number of the next sample
   Bytes bytes_ = 0;
 };
 

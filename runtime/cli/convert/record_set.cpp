@@ -95,8 +95,8 @@ class RecordSet final : public SampleWriter {
   const ConvertTarget& target_;
   bool has_list_;
   int64_t opened_ = 0;  // number of files that were opened
-  int64_t key_ = 0;     // of the next record in its file
-  Bytes bytes_ = 0;     // of complete files
+  int64_t key_ = 0;     // key of the next record in its file
+  Bytes bytes_ = 0;     // size of complete files
   std::unique_ptr<OutputFile> records_, index_, list_;
   std::vector<std::byte> record_;
 };

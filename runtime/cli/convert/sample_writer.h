@@ -17,7 +17,7 @@
 namespace xrun::cli {
 
 struct ConvertedSample {
-  std::string_view name;          // of the source, for messages
+  std::string_view name;          // name in the source, for messages
   std::optional<int64_t> label;   // nullopt: the source has no labels
   std::span<const float> labels;  // all labels, if they are to be kept; else empty
   std::span<const std::byte> picture;

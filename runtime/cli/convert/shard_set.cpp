@@ -62,8 +62,8 @@ class ShardSet final : public SampleWriter {
   std::string folder_;
   const ConvertTarget& target_;
   int64_t opened_ = 0;  // number of shards that were opened
-  int64_t number_ = 0;  // of the next sample in all shards
-  Bytes bytes_ = 0;     // of complete shards
+  int64_t number_ = 0;  // number of the next sample in all shards
+  Bytes bytes_ = 0;     // size of complete shards
   std::unique_ptr<OutputFile> shard_;
   std::vector<std::byte> members_;
 };

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/data/readers/glob.h"
 #include "runtime/formats/records/class_names.h"
@@ -34,9 +35,6 @@ std::vector<std::string> ConvertTarget::all_names() const {
     } else if (kind == Kind::kShards) {
       all.push_back(with_extension(name, ".xidx"));  // an index of an earlier shard
     }
-  }
-  if (!class_names.empty()) {
-    all.push_back(class_names);
   }
   return all;
 }
@@ -99,6 +97,23 @@ Status check_target(const ConvertTarget& target) {
                        "make the folder first: mkdir -p");
   }
   return {};
+}
+
+Result<bool> needs_class_names(const ConvertTarget& target, const std::vector<std::string>& names) {
+  const std::string path = target.path_of(target.class_names);
+  std::error_code ignored;
+  if (target.class_names.empty() || fs::symlink_status(path, ignored).type() == fs::file_type::not_found) {
+    return !target.class_names.empty() && !names.empty();
+  }
+  const auto found = runtime::read_class_names(path, nullptr);
+  if (!found.ok() || *found != names) {
+    return usage_error("XG0901",
+                       {"{} exists, but {}", path,
+                        names.empty() ? "the classes of the source have no names"
+                                      : "it does not have the names of these " + counted(std::ssize(names), "class")},
+                       "name another target, or remove the file");
+  }
+  return false;
 }
 
 }  // namespace xrun::cli

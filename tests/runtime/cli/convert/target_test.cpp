@@ -19,7 +19,7 @@ TEST(ConvertTarget, FilesRangesAndFoldersAreRecognised) {
   const ConvertTarget one = parse_target("a/train.rec").value();
   EXPECT_EQ(one.kind, Kind::kRecords);
   EXPECT_EQ(one.directory, "a");
-  EXPECT_THAT(one.all_names(), ElementsAre("train.rec", "train.idx", "train.lst", "train.classes"));
+  EXPECT_THAT(one.all_names(), ElementsAre("train.rec", "train.idx", "train.lst"));
   const ConvertTarget shards = parse_target("train-{08..10}.tar").value();
   EXPECT_EQ(shards.kind, Kind::kShards);
   EXPECT_EQ(shards.directory, "");
@@ -69,6 +69,21 @@ TEST(ConvertTarget, NothingThatExistsIsReplaced) {
   EXPECT_FALSE(check_target(parse_target(at + "t.lst/a.tar").value()).ok());
   std::filesystem::create_symlink("nowhere", at + "link");
   EXPECT_FALSE(check_target(parse_target(at + "link").value()).ok()) << "a link that leads nowhere would be replaced";
+}
+
+TEST(ConvertTarget, TargetsShareAFileOfEqualNames) {
+  const TemporaryDirectory directory;
+  const ConvertTarget target = parse_target(directory.path() + "/t-3.tar").value();
+  EXPECT_TRUE(needs_class_names(target, {"ant", "bee"}).value());
+  EXPECT_FALSE(needs_class_names(target, {}).value());
+  EXPECT_FALSE(needs_class_names(parse_target(directory.path() + "/t/").value(), {"ant"}).value());
+  directory.write("t.classes", "0\tant\n1\tbee\n");
+  EXPECT_FALSE(needs_class_names(target, {"ant", "bee"}).value());
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"bee", "ant"}, {"ant"}, {}}) {
+    const auto other = needs_class_names(target, names);
+    ASSERT_FALSE(other.ok()) << "labels would get names that they do not have";
+    EXPECT_EQ(other.error().code, "XG0901");
+  }
 }
 
 }  // namespace
