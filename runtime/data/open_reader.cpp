@@ -19,7 +19,7 @@
 #include "runtime/data/readers/sku_tree.h"
 #include "runtime/data/readers/sparse.h"
 #include "runtime/data/readers/synthetic.h"
-#include "runtime/data/readers/text.h"
+#include "runtime/data/readers/text_reader.h"
 #include "runtime/data/readers/webdataset/webdataset.h"
 
 namespace xrun::runtime {

@@ -99,7 +99,7 @@ struct AugmentStep {
   std::vector<std::string> names;  // names of these columns, if they have names
   std::vector<double> values;      // numbers of `ignore`, the value of `fill_missing`, the means of `standardize`
   std::vector<double> deviations;  // deviations of `standardize`, one for each mean
-  NgramForm ngrams;                // of `ngrams`
+  NgramForm ngrams;                // arguments of `ngrams`
   bool missing = false;            // missing values are kept for a later stage `ignore` or `fill_missing`
 };
 

@@ -35,7 +35,7 @@ struct NgramForm {
 struct NgramScratch {
   std::string words;              // " the cat"
   std::string marked;             // "<the><cat>"
-  std::vector<size_t> word_ends;  // of each word in `words`
+  std::vector<size_t> word_ends;  // the ends of the words in `words`
   std::vector<size_t> chars;      // the beginnings of the characters of a word in `marked`, and its end
   int64_t left_out = 0;           // the n-grams of the last text that did not fit
 };

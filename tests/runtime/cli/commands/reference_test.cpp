@@ -339,7 +339,8 @@ TEST(Reference, ExamplesOfReadersPassTheCheck) {
                                     data_with("f32[N, 64]", example, "columns(0..64)"),
                                     data_with("f32[N, 64]", example, "pixels"),
                                     data_with("f32[N, 64]", example, "value"),
-                                    data_with("f32[N, 4096]", example, "features")};
+                                    data_with("f32[N, 4096]", example, "features"),
+                                    data_with("index(64)[N, 8]", example, "text -> ngrams(64, 8, chars=3)")};
   };
   for (const ReaderDef* reader : data_registry().readers) {
     if (reader->availability == Availability::kReady) {
@@ -360,6 +361,7 @@ TEST(Reference, ExamplesOfStagesPassTheCheck) {
     texts.push_back(data_with("f32[N, 64]", "csv(\"rows.csv\")", example));
     texts.push_back(data_with("f32[N]", "csv(\"rows.csv\")", example));
     texts.push_back(data_with("index(10)[N]", "csv(\"rows.csv\")", fmt::format("column(64) -> {}", example)));
+    texts.push_back(data_with("index(65_536)[N, 64]", "text(\"lines.tsv\")", fmt::format("text -> {}", example)));
     // The example is a stage of labels, which only losses and metrics may read.
     texts.push_back(
         fmt::format("model m {{\n  input x: f32[N, 64]\n  y = x -> linear(10)\n  output y\n}}\n"

@@ -58,7 +58,7 @@ TEST(Ngrams, OnlyLettersOfAsciiBecomeLowerCase) {
   EXPECT_NE(numbers("\xC3\x89", lower), numbers("\xC3\xA9", lower)) << "capital e acute";
 }
 
-TEST(Ngrams, WhatDoesNotFitIsCounted) {
+TEST(Ngrams, NgramsThatDoNotFitAreCounted) {
   int64_t left_out = -1;
   EXPECT_THAT(numbers("the", form(2, {3, 5}), &left_out), ElementsAre(10'362, 40'563));
   EXPECT_EQ(left_out, 4);

@@ -1,7 +1,7 @@
 // Opening a text visits its lines once, and records the place of each one and its label. Lines whose label is missing
 // have no place among the labels that LabelTexts resolves, so the resolved labels are spread over the samples
 // afterwards.
-#include "runtime/data/readers/text.h"
+#include "runtime/data/readers/text_reader.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -126,7 +126,11 @@ class TextReader final : public Reader {
                        has_labels() ? counted(classes(), "class") : "without labels");
   }
   Bytes memory() const override {
-    return lines_.memory() + static_cast<Bytes>(labels_.labels.capacity() * sizeof(int32_t));
+    Bytes names = 0;
+    for (const std::string& name : labels_.names) {
+      names += static_cast<Bytes>(sizeof name + name.capacity());
+    }
+    return lines_.memory() + static_cast<Bytes>(labels_.labels.capacity() * sizeof(int32_t)) + names;
   }
 
  private:

@@ -1,5 +1,5 @@
 // Lines of text: labels and texts, tables, broken lines, places in messages.
-#include "runtime/data/readers/text.h"
+#include "runtime/data/readers/text_reader.h"
 
 #include <gmock/gmock.h>
 
