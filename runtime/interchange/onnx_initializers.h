@@ -22,7 +22,7 @@ struct OnnxInitializer {
   };
 
   std::string name;
-  int data_type = 0;  // of TensorProto
+  int data_type = 0;  // a TensorProto.DataType
   std::vector<int64_t> dims;
   Place place = Place::kRaw;
   Bytes offset = 0;

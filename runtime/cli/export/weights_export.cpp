@@ -77,7 +77,7 @@ std::vector<std::string> left_out_heads(const Graph& graph, const ExportArgs& ar
   for (const Head& head : graph.heads) {
     if (std::ranges::find(args.heads, head.name) == args.heads.end()) {
       const Node& node = graph.node(head.node);
-      Bytes bytes = 0;  // of its weight and its bias
+      Bytes bytes = 0;  // size of its weight and its bias
       for (size_t i = 1; i < node.inputs.size(); ++i) {
         bytes += graph.value(node.inputs[i]).type.bytes(1, 1);
       }

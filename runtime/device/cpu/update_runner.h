@@ -106,7 +106,7 @@ class UpdateRunner {
   ops::Isa isa_;
   ops::OptimizerForm form_;
   std::vector<ParamId> by_row_;  // params_updated_by_row
-  double trust_;  // factor of the trust ratio of lars, for compressed gradients; 0: no ratio
+  double trust_;                 // factor of the trust ratio of lars, for compressed gradients; 0: no ratio
 };
 
 }  // namespace xrun::runtime

@@ -147,7 +147,7 @@ class OnnxWeights {
   std::shared_ptr<const RandomFile> file_;
   StopFlag stop_;
   std::shared_ptr<UnpackedBytes> memory_ = make_unpacked_bytes();
-  std::map<std::string, std::shared_ptr<const RandomFile>> files_;  // by location
+  std::map<std::string, std::shared_ptr<const RandomFile>> files_;  // key: location
 };
 
 }  // namespace

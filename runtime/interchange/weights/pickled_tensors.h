@@ -20,7 +20,7 @@ struct PickledStorage {
   Bytes bytes = 0;
   Bytes element_bytes = 1;
   Bytes view_begin = 0;  // files of early versions have views, which begin at this byte of their storage
-  int row = 0;           // of its type in torch_dtypes()
+  int row = 0;           // row of its type in torch_dtypes()
 };
 
 // The storage of a reference. Errors: XG0412 the persistent id is not that of a storage.
@@ -30,7 +30,7 @@ Result<PickledStorage> pickled_storage(const Pickle& pickle, PickleId reference)
 Result<std::string> pickled_key(const Pickle& pickle, PickleId id);
 
 struct PickledSources {
-  std::shared_ptr<const PickleInput> input;  // of the pickle: arrays lie in it
+  std::shared_ptr<const PickleInput> input;  // the pickle; arrays lie in it
   std::shared_ptr<UnpackedBytes> memory;     // for arrays that have to be decoded
   // Returns the bytes of a storage. Empty if the pickle is not of PyTorch.
   std::function<Result<Source>(const PickledStorage&)> storage;

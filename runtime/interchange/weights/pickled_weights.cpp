@@ -23,7 +23,7 @@ constexpr std::string_view kHelp =
 constexpr std::string_view kPaddleNames = "StructuredToParameterName@@";
 
 constexpr int64_t kMostEntries = 250'000;
-constexpr Bytes kMostNames = 256 * kMiB;  // of all names together
+constexpr Bytes kMostNames = 256 * kMiB;  // limit for all names together
 
 class Collector {
  public:

@@ -17,7 +17,7 @@
 namespace xrun::runtime {
 
 struct StoredTensor {
-  std::string dtype;  // as the format writes it
+  std::string dtype;  // the name in the format
   ElementType type = ElementType::kF32;
   bool big_endian = false;
   Source source;

@@ -32,7 +32,7 @@ enum TorchMeaning : int {
 struct TorchDtype {
   std::string_view name;              // "float32"
   std::string_view storage;           // "FloatStorage"; empty: tensors of the type have an UntypedStorage
-  Bytes bytes = 1;                    // of an element
+  Bytes bytes = 1;                    // size of an element
   std::optional<ElementType> type{};  // nothing: not a type of numbers that are read
 };
 

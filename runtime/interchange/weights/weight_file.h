@@ -14,7 +14,7 @@ namespace xrun::runtime {
 
 struct WeightTensor {
   std::string name;           // "layer1.0.conv1.weight", unique in its file
-  std::string dtype;          // as the format writes it, for messages: "torch.float16", "BF16"
+  std::string dtype;          // the name in the format, for messages: "torch.float16", "BF16"
   std::vector<int64_t> dims;  // empty: one element
   int64_t elements() const;   // the product of dims
 };

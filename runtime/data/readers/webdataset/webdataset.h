@@ -19,8 +19,8 @@ namespace xrun::runtime {
 // there are as many as the largest label plus one. A sample that lacks the member that is read is broken, as is
 // one with several pictures when `image` is read.
 //
-// Errors: XG0401; XG0412 a broken or compressed shard, or a broken file of names; XG0402 a label without a name; XG0413 a faulty pattern. `read` also gives XG0441 if the label
-// that it finds is not that of the index.
+// Errors: XG0401; XG0412 a broken or compressed shard, or a broken file of names; XG0402 a label without a name; XG0413
+// a faulty pattern. `read` also gives XG0441 if the label that it finds is not that of the index.
 Result<std::unique_ptr<Reader>> open_webdataset(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime
