@@ -1,6 +1,9 @@
 // The data of the models that xrun provides, from the text to rows of the inputs.
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "lang/frontend.h"
 #include "ops/op.h"
@@ -12,10 +15,9 @@ namespace {
 
 using namespace testing;
 
-Module load_model(const std::string& name) {
+Module load_model(const std::string& name, const std::string& root) {
   SourceMap sources;
   Diagnostics diagnostics;
-  const std::string root = shared_data(name).string();
   lang::FrontendOptions options{.ops = &ops::registry()};
   if (!root.empty()) {
     options.sets.emplace_back("root", "\"" + root + "\"");
@@ -26,6 +28,8 @@ Module load_model(const std::string& name) {
   }
   return file ? std::move(file->module) : Module();
 }
+
+Module load_model(const std::string& name) { return load_model(name, shared_data(name).string()); }
 
 // Fills some rows of a source, checks their labels, and returns the smallest and the largest value of the first input.
 std::pair<float, float> range_of(const Module& module, const std::string& source, int64_t samples, int64_t classes) {
@@ -74,6 +78,35 @@ TEST(ShippedData, MnistRowsHaveTheirRange) {
   const auto [low, high] = range_of(module, "train", 60'000, 10);
   EXPECT_EQ(low, 0);
   EXPECT_NEAR(high, 1, 1e-4);
+}
+
+TEST(ShippedData, LemmaRowsAreThoseOfTheSplit) {
+  const std::string forms = shared_data("unimorph-lemma").string();
+  if (forms.empty()) {
+    GTEST_SKIP() << "the shared data unimorph-lemma is not here";
+  }
+  const std::string out = ::testing::TempDir() + "xrun_lemma_" + std::to_string(getpid());
+  const std::string script = std::string(XRUN_SOURCE_DIR) + "/scripts/lemma.py";
+  ASSERT_EQ(std::system(("python3 '" + script + "' '" + forms + "' '" + out + "'").c_str()), 0);
+  const Module module = load_model("lemma", out);
+  const auto train = SampleRows::open(module.data, "train", module.graph);
+  const auto test = SampleRows::open(module.data, "test", module.graph);
+  std::filesystem::remove_all(out);
+  ASSERT_TRUE(train.ok()) << train.error().message;
+  ASSERT_TRUE(test.ok()) << test.error().message;
+  EXPECT_EQ((*train)->samples(), 69'682);
+  EXPECT_EQ((*train)->reader().classes(), 22'765);
+  EXPECT_EQ((*test)->samples(), 22'751);
+  const Status matched = (*test)->number_by((*train)->classes());
+  EXPECT_TRUE(matched.ok()) << matched.error().message;
+  Batch batch(module.graph, 1);
+  AugmentScratch scratch;
+  for (int64_t i = 0; i < (*test)->samples(); i += 500) {
+    const Status done = (*test)->fill(i, {}, scratch, batch.view, 0);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    EXPECT_GT(batch.integers(0)[0], 0) << "each form has an n-gram";
+    EXPECT_LT(batch.integers(1)[0], 22'765);
+  }
 }
 
 TEST(ShippedData, GlyphRowsHaveTheirRange) {
