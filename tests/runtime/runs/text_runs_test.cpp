@@ -126,7 +126,7 @@ TEST_F(TextRuns, TextsThatAreCutAreReported) {
   std::string text = kModel;
   for (const char* size : {"[N, 48]", "2048, 48, chars"}) {
     std::string shorter = size;
-    shorter.replace(shorter.find("48"), 2, "12");
+    shorter.replace(shorter.rfind("48"), 2, "12");
     text.replace(text.find(size), std::strlen(size), shorter);
   }
   write_model(text);
