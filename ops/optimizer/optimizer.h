@@ -28,7 +28,7 @@ using UpdateStates = std::array<float*, kMostKeptStates>;
 // kernels start at zero:
 //   sgd    s0: velocity (only with momentum)
 //   adamw  s0: m, s1: v
-// Of the rules without a kernel, only that of lars has its `momentum` here, for compressed gradients.
+// Rules without a kernel have no numbers here, except that lars has its `momentum`, for compressed gradients.
 struct OptimizerForm {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0;

@@ -60,7 +60,7 @@ class Walker {
     return false;
   }
 
-  // Reads a size, and whether so many bytes follow.
+  // Reads a size, and whether that many bytes follow.
   bool length(int& bytes) {
     return in_.ReadVarintSizeAsInt(&bytes) && (in_.BytesUntilLimit() < 0 || bytes <= in_.BytesUntilLimit()) &&
            bytes <= size_ - position();
