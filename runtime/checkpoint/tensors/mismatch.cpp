@@ -6,19 +6,10 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/tensor_name.h"
 
 namespace xrun::runtime {
 namespace {
-
-std::vector<std::string_view> parts_of(std::string_view name) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t dot = std::min(name.find('.', begin), name.size());
-    parts.push_back(name.substr(begin, dot - begin));
-    begin = dot + 1;
-  }
-  return parts;
-}
 
 // The number of parts in which two tensor names differ. Names with different numbers of parts differ in all parts.
 size_t distance(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
@@ -33,11 +24,11 @@ size_t distance(const std::vector<std::string_view>& a, const std::vector<std::s
 // returns the one with the nearest name; null: not found.
 const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const TrainState& state,
                              const StateTensor& tensor) {
-  const auto parts = parts_of(tensor.name);
+  const auto parts = parts_of_name(tensor.name);
   const StoredTensor* best = nullptr;
   size_t least = SIZE_MAX;
   for (const StoredTensor& one : stored) {
-    const auto others = parts_of(one.name);
+    const auto others = parts_of_name(one.name);
     if (one.shape != tensor.type.dims || others.back() != parts.back() || state.find(one.name) != nullptr) {
       continue;
     }
@@ -57,8 +48,8 @@ std::string first_parts(const std::vector<std::string_view>& parts, size_t count
 // Returns the line that declares the renaming. The names in it end with the last part in which they differ, which is
 // never the last part of the tensors' names.
 std::string moved_line(std::string_view now, std::string_view old) {
-  const auto parts = parts_of(now);
-  const auto others = parts_of(old);
+  const auto parts = parts_of_name(now);
+  const auto others = parts_of_name(old);
   size_t end = parts.size();
   size_t other_end = others.size();
   while (end > 1 && other_end > 1 && parts[end - 1] == others[other_end - 1]) {

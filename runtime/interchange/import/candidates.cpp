@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "graph/base/tensor_name.h"
 #include "runtime/interchange/import/model_names.h"
 
 namespace xrun::runtime {

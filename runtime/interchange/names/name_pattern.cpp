@@ -43,16 +43,6 @@ std::optional<int64_t> whole(std::string_view text) {
 
 }  // namespace
 
-std::vector<std::string_view> parts_of_name(std::string_view name) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t dot = std::min(name.find('.', begin), name.size());
-    parts.push_back(name.substr(begin, dot - begin));
-    begin = dot + 1;
-  }
-  return parts;
-}
-
 std::optional<size_t> match(const NamePattern& pattern, std::span<const std::string_view> parts, Captures& captures) {
   const size_t count = pattern.parts.size();
   for (size_t first = 0; first + count <= parts.size(); ++first) {

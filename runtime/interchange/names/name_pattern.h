@@ -41,8 +41,6 @@ struct NameTarget {
 // The captured texts by their names.
 using Captures = std::map<std::string, std::string, std::less<>>;
 
-std::vector<std::string_view> parts_of_name(std::string_view name);
-
 // Matches the first parts of a name. Returns the number of parts that matched; nullopt: the pattern does not match.
 // `captures` gets the captured texts, which are not empty. A capture that occurs twice has the same text in both
 // places.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/base/tensor_name.h"
 #include "runtime/interchange/names/name_words.h"
 
 namespace xrun::runtime {
