@@ -15,7 +15,7 @@ void ModuleBuilder::check_pairs() {
   const auto check = [&](const MetricSpec& metric) {
     const auto source = std::ranges::find(sources_, metric.source,
                                           [](const Source& one) -> const std::string& { return one.spec.name; });
-    if (source != sources_.end() && find_field(source->fields, kPairField) == nullptr) {
+    if (source != sources_.end() && !has_pairs(source->fields)) {
       ev_.report(
           fault("XG0420", metric.span,
                 {"source `{}` does not say which pairs show one class: it has no `{}`", metric.source, kPairField},

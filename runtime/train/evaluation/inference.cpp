@@ -12,6 +12,7 @@
 #include "graph/base/errors.h"
 #include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
+#include "graph/settings/template_pairs.h"
 #include "runtime/train/evaluation/mirror.h"
 #include "runtime/train/evaluation/source_measures.h"
 #include "runtime/train/session/broken_samples.h"
@@ -156,22 +157,22 @@ std::vector<Measure> measures_of(const Module& module, const std::vector<std::st
   return measures;
 }
 
-Status check_pairs(std::string_view source, int64_t samples, bool has_same, const VerificationSpec& spec) {
-  if (!has_same) {
-    return content_error("XG0420",
-                         {"the samples of source `{}` are not pairs: it has no field `{}`", source, kPairField},
+Status check_pairs(std::string_view name, const SourceOfPairs& source, const VerificationSpec& spec) {
+  const bool has_templates = source.templates != nullptr;
+  if (!has_templates && !source.has_same) {
+    return content_error("XG0420", {"the samples of source `{}` are not pairs: it has no field `{}`", name, kPairField},
                          "measure a source of pairs: source lfw = pairs(\"lfw.bin\")");
   }
-  if (samples % 2 != 0) {
-    return content_error("XG0420", {"source `{}` has {} samples, so the last one has no partner", source, samples},
+  if (!has_templates && source.samples % 2 != 0) {
+    return content_error("XG0420", {"source `{}` has {} samples, so the last one has no partner", name, source.samples},
                          "write the file again, with two pictures for each pair");
   }
-  if (samples / 2 < spec.folds) {
-    return content_error(
-        "XG0214",
-        {"`verification` divides the pairs of source `{}` into {} folds, but it has {}", source, spec.folds,
-         counted(samples / 2, "pair")},
-        samples < 4 ? "measure a source of at least 2 pairs" : fmt::format("write folds={} or less", samples / 2));
+  const int64_t pairs = has_templates ? std::ssize(source.templates->pairs) : source.samples / 2;
+  if (pairs < spec.folds) {
+    return content_error("XG0214",
+                         {"`verification` divides the pairs of source `{}` into {} folds, but it has {}", name,
+                          spec.folds, counted(pairs, "pair")},
+                         pairs < 2 ? std::string("write folds=1") : fmt::format("write folds={} or less", pairs));
   }
   return {};
 }

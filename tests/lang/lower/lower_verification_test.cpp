@@ -116,8 +116,15 @@ TEST(LowerVerification, AFeatureOfAnotherRankIsRejected) {
   EXPECT_FALSE(made.file.has_value());
 }
 
-TEST(LowerVerification, FewerThanTwoFoldsAreRejected) {
-  for (const char* const folds : {"1", "0", "-3", "1001"}) {
+TEST(LowerVerification, TemplatesAreASourceOfPairs) {
+  const Checked made = with_metrics("lfw = verification(ijbc, feature, folds=1)", "folder(\"faces\")", "file",
+                                    "  source ijbc = pairs(\"pairs.txt\", templates=\"t.txt\", root=\"crops\")\n");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
+}
+
+TEST(LowerVerification, AnImpossibleNumberOfFoldsIsRejected) {
+  for (const char* const folds : {"0", "-3", "1001"}) {
     const Checked made = with_metrics(std::string("lfw = verification(lfw, feature, folds=") + folds + ")");
     EXPECT_THAT(made.rendered(), HasSubstr("`verification` has folds = ")) << folds;
     EXPECT_FALSE(made.file.has_value()) << folds;
