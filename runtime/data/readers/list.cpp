@@ -116,14 +116,14 @@ std::optional<Row> split(std::string_view line, char delimiter) {
 // The error for a line without path and label, whose help names the delimiter that the line seems to have.
 Error not_a_row(const std::string& place, std::string_view line, char delimiter) {
   constexpr std::string_view kDelimiters = "\t,;| ";
-  Error error =
-      content_error("XG0412",
-                    {"{}: there is no {} with a path before it and a label after it in `{}`", place,
-                     delimiter == '\t' ? "tab" : shown(delimiter), line.substr(0, 60)},
-                    "a line is a path, the delimiter and a label, or the name of a part by PLSC v1 that exists");
+  Error error = content_error(
+      "XG0412",
+      {"{}: `{}` is not a path, {} and a label", place, line.substr(0, 60),
+       delimiter == '\t' ? "a tab" : shown(delimiter)},
+      "a line has a path, the delimiter and a label; in a list of PLSC v1 it is the name of a file next to the list");
   for (const char other : kDelimiters) {
     if (other != delimiter && split(line, other)) {
-      error.help = fmt::format("{} seems to be between them: delimiter=\"{}\"", shown(other),
+      error.help = fmt::format("{} seems to separate them: delimiter=\"{}\"", shown(other),
                                other == '\t' ? "\\t" : std::string(1, other));
       break;
     }

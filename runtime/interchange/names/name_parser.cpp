@@ -85,7 +85,7 @@ class Parser {
 
   bool end_of_line() {
     return is(Kind::kEnd) || is(Kind::kClose) || take(Kind::kNewline) ||
-           fault(now().span, "words after the end of a line", "not expected here",
+           fault(now().span, "words that do not belong to this line", "not expected here",
                  "begin a new line, or quote names with blanks: \"a name\"");
   }
 
@@ -172,7 +172,7 @@ class Parser {
     if (prefixes.empty()) {
       table_.ignored.push_back(std::move(pattern));
     } else if (pattern.anywhere) {
-      report(tokens_[at_ - 1].span, "`*.` inside `within`", "after this pattern", "move the line out of the braces");
+      report(tokens_[at_ - 1].span, "`*.` inside `within`", "this pattern", "move the line out of the braces");
     }
     for (const Prefix& prefix : prefixes) {
       NamePattern whole = prefix.from;
@@ -192,7 +192,8 @@ class Parser {
         return skip_block(first);
       }
       if (pair.to.classes) {
-        report(at, "`within` of `<classes>`", "this pair", "write one line for each tensor: fc -> <classes>");
+        report(at, "`within` with the target `<classes>`", "this pair",
+               "write one line for each tensor: fc -> <classes>");
         return skip_block(first);
       }
       skip_newlines();
@@ -203,7 +204,7 @@ class Parser {
       return;
     }
     if (depth + 1 >= kDeepest) {
-      fault(at, "too many `within` in one another", "this one", fmt::format("nest fewer than {}", kDeepest));
+      fault(at, "`within` is nested too deep", "this one", fmt::format("nest fewer than {}", kDeepest));
       return;
     }
     while (!is(Kind::kClose) && !is(Kind::kEnd) && !full()) {
@@ -286,10 +287,13 @@ class Parser {
 
   // Checks what concerns the whole line.
   bool is_sound(const NameRule& made, bool inside) {
-    if ((made.from.size() > 1 && made.to.size() > 1) ||
-        (made.from.size() + made.to.size() > 2 && made.how != NameRule::How::kAsIs)) {
-      return report(made.span, "a line that joins and divides at once", "several names on one side, and more",
-                    "join several tensors to one, or divide one among several, without a further word");
+    if (made.from.size() > 1 && made.to.size() > 1) {
+      return report(made.span, "a line that joins and divides at once", "several names on both sides",
+                    "join several tensors to one, or divide one among several");
+    }
+    if (made.from.size() + made.to.size() > 2 && made.how != NameRule::How::kAsIs) {
+      return report(made.span, "`transposed`, `reshaped` and `by rank` need one name on each side", "several names",
+                    "leave the word out, or write one line for each tensor");
     }
     for (const NameTarget& to : made.to) {
       if (to.classes && inside) {

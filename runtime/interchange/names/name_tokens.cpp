@@ -59,7 +59,7 @@ class Lexer {
     } else if (c == '"') {
       string();
     } else if (is_control(c)) {
-      diagnostics_.add(name_fault(span(at_, at_ + 1), "a character that is no text", "here",
+      diagnostics_.add(name_fault(span(at_, at_ + 1), "a character that is not text", "here",
                                   "remove it: a name table is plain text"));
       ++at_;
     } else {

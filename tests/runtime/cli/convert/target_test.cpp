@@ -44,7 +44,7 @@ TEST(ConvertTarget, OtherWordsAreRefused) {
                                                         {"a-*.tar", "no `*` or `?`"},
                                                         {"{a,b}/c.tar", "only the name of the file may have a range"},
                                                         {"{a,a}.tar", "a file occurs twice"},
-                                                        {"{a,b}.tar", "differ by more than a number at their end"}}) {
+                                                        {"{a,b}.tar", "differ in more than the number at their end"}}) {
     const auto target = parse_target(word);
     ASSERT_FALSE(target.ok()) << word;
     EXPECT_EQ(target.error().code, "XG0943");
