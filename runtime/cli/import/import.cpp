@@ -118,7 +118,7 @@ Error no_path(const char* flag, const std::string& path, const runtime::ModelFor
   std::vector<std::string> names;
   std::ranges::transform(form.tensors, std::back_inserter(names), &runtime::ModelTensor::name);
   return usage_error("XG0942", {"`{} {}`: the model has no tensor at or below this path", flag, path},
-                     nearest_names(path, names));
+                     nearest_names(path, names, "`xrun show` of the model lists them"));
 }
 
 // Finds the places of the tensors.

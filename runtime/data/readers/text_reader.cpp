@@ -172,7 +172,8 @@ Result<int64_t> column_of(const AttrValue& chosen, std::string_view header, char
   }
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) {
-    return content_error("XG0413", {"{} has no column `{}`", path, name}, nearest_names(name, names));
+    return content_error("XG0413", {"{} has no column `{}`", path, name},
+                         nearest_names(name, names, "the first line of the file has them"));
   }
   return found - names.begin();
 }
