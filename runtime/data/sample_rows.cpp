@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "runtime/data/augment/ignore.h"
@@ -153,6 +154,30 @@ void SampleRows::weigh(const Graph& graph, std::string_view labels, std::string_
   const bool reads = weigh_to_ < graph.inputs.size() ||
                      std::ranges::any_of(partial_, [](const PartialLabel& label) { return label.row_factor >= 0; });
   weights_ = reads ? std::move(weights) : std::vector<float>();
+}
+
+std::vector<Error> SampleRows::spare_classes() const {
+  std::vector<Error> warnings;
+  for (const Input& input : inputs_) {
+    const int64_t head = input.transform.target().classes;
+    if (!input.is_label || input.classes == 0 || input.classes >= head) {
+      continue;
+    }
+    const LabelPlaces& places = input.places;
+    Error warning =
+        content_error("XG0419",
+                      {"`{}` has {} in the model, but {} in the source `{}`: {} of the head {} never a target",
+                       input.name, counted(head, "class"), format_count(input.classes), name_,
+                       counted(head - input.classes, "row"), head - input.classes == 1 ? "is" : "are"},
+                      {"give the head the {} of the data; `--extend` adds classes to a trained model later",
+                       counted(input.classes, "class")},
+                      places.counted.valid() ? places.counted : places.binding);
+    if (places.source.valid()) {
+      warning.others.push_back({places.source, "this source"});
+    }
+    warnings.push_back(std::move(warning));
+  }
+  return warnings;
 }
 
 Decoding SampleRows::decoding() const {

@@ -78,6 +78,9 @@ class SampleRows {
   // than 2^18 samples, that many are read, evenly spread.
   std::optional<Error> cut_texts() const;
 
+  // Warnings XG0419 about heads with more classes than this source has, as far as its classes are known.
+  std::vector<Error> spare_classes() const;
+
   // The class of each sample, from the labels of this input; -1 for a broken sample or one without a label. Errors: all
   // samples are broken; those of `fill`; kInterrupted soon after `stop` is set.
   Result<std::vector<int32_t>> labels_of(std::string_view input, StopFlag stop = nullptr) const;
@@ -123,6 +126,7 @@ class SampleRows {
     int field = 0;
     bool is_label = false;  // one i32 class per sample
     bool needed = true;     // false: the input becomes zeros
+    int64_t classes = 0;    // the number of the source's classes; 0: unknown
     LabelPlaces places;
     Transform transform;
   };

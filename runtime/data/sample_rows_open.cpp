@@ -35,6 +35,18 @@ DataBinding binding_of(const std::string& input, const DataSpec& data, const Spa
                                       : DataBinding{.target = input, .field = input, .stages = {}, .span = span};
 }
 
+// The number of classes that a source has for a label, in the numbers of the label; 0: unknown before samples are read.
+int64_t classes_in(const Field& field, const DataBinding& binding, const Transform& transform) {
+  if (!transform.class_names().empty()) {
+    return std::ssize(transform.class_names());
+  }
+  int64_t first = 0;
+  for (const CallSpec& stage : binding.stages) {
+    first += stage.name == "as_index" ? stage.args.integer("first", 0) : 0;
+  }
+  return std::max<int64_t>(field.type.classes - first, 0);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
@@ -109,6 +121,7 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
              .index = index,
              .field = field,
              .is_label = is_label,
+             .classes = classes_in(type, binding, transform),
              .places = places,
              .transform = std::move(transform)};
   if (target.classes > 0) {
