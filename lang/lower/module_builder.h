@@ -190,6 +190,7 @@ class ModuleBuilder {
   const Field* given(const Source& source, std::string_view name) const;
   void check_metric_sources();
   void check_pairs();  // lower_verification.cpp
+  void check_bound_fields(const MetricSpec& metric, const Source& source);
   bool fits(const TensorType& input, const Field& field) const;
   const Name* declared_input(std::string_view name) const;  // NAME of `input NAME`; null if undeclared
   std::optional<Datum> data_value(std::string_view name, Span at);
