@@ -9,9 +9,8 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/settings/specs.h"
-#include "runtime/data/augment/label_faults.h"
-#include "runtime/data/augment/transform.h"
 #include "runtime/data/readers/reader.h"
+#include "runtime/data/row_input.h"
 #include "runtime/data/row_labels.h"
 #include "runtime/train/session/batch_source.h"
 #include "runtime/train/state/class_tables.h"
@@ -38,8 +37,6 @@ class SampleRows {
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr,
                                                   const std::vector<std::string>* needed = nullptr);
-  static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
-                                                      std::string_view source, const Graph& graph);
   // Opens only the header (open_header): everything that is known before a sample is decoded. `fill` must not be
   // called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
@@ -120,25 +117,14 @@ class SampleRows {
   void zero(const BatchView& batch, int64_t row) const;
 
  private:
-  struct Input {
-    std::string name;
-    size_t index = 0;  // position in Graph::inputs
-    int field = 0;
-    bool is_label = false;  // one i32 class per sample
-    bool needed = true;     // false: the input becomes zeros
-    int64_t classes = 0;    // the number of the source's classes; 0: unknown
-    LabelPlaces places;
-    Transform transform;
-  };
-
   // Adds an input that the field fills. Errors: those of Transform::compile; XG0402.
   Status add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data, const Graph& graph);
-  void zero_input(const Input& input, const BatchView& batch, int64_t row) const;
+  void zero_input(const RowInput& input, const BatchView& batch, int64_t row) const;
 
   // Reads an input of a sample; fill_input adds the name of the input and the place to the errors.
-  Status read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+  Status read_input(const RowInput& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
-  Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+  Status fill_input(const RowInput& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
   Status count_labels(int64_t sample, AugmentScratch& scratch, std::span<RowLabel> labels) const;
   float weight_of(int32_t label) const;
@@ -146,7 +132,7 @@ class SampleRows {
   std::string name_;
   Span span_;
   std::unique_ptr<Reader> reader_;
-  std::vector<Input> inputs_;
+  std::vector<RowInput> inputs_;
   ClassTables classes_;
   std::vector<PartialLabel> partial_;
   std::vector<float> weights_;  // index: class; empty: no weights

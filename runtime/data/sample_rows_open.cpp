@@ -56,11 +56,6 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::
   return make(spec->name, std::move(reader), data, graph, spec->reader.span, needed);
 }
 
-Result<std::unique_ptr<SampleRows>> SampleRows::open_for(const std::vector<std::string>& needed, const DataSpec& data,
-                                                         std::string_view source, const Graph& graph) {
-  return open(data, source, graph, nullptr, &needed);
-}
-
 Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
                                                             const Graph& graph,
                                                             const std::vector<std::string>* needed) {
@@ -117,13 +112,13 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
     XRUN_TRY(check_class_count(*reader_, field, binding, transform, target.classes, name_ == "train", places));
   }
   const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
-  Input made{.name = input.name,
-             .index = index,
-             .field = field,
-             .is_label = is_label,
-             .classes = classes_in(type, binding, transform),
-             .places = places,
-             .transform = std::move(transform)};
+  RowInput made{.name = input.name,
+                .index = index,
+                .field = field,
+                .is_label = is_label,
+                .classes = classes_in(type, binding, transform),
+                .places = places,
+                .transform = std::move(transform)};
   if (target.classes > 0) {
     auto table = table_of(made.transform, binding, *reader_, field, name_);
     if (!table.ok()) {
@@ -143,7 +138,7 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
 Status SampleRows::number_by(const ClassTables& trained) {
   for (const ClassTable& own : classes_) {
     const ClassTable* table = table_for(trained, classes_, own.input);
-    const auto input = std::ranges::find(inputs_, own.input, &Input::name);
+    const auto input = std::ranges::find(inputs_, own.input, &RowInput::name);
     if (!input->needed || trained.empty() || (!own.named && (table == nullptr || !table->named))) {
       continue;
     }
@@ -172,7 +167,7 @@ Status SampleRows::number_by(const ClassTables& trained) {
 
 Result<InputScales> SampleRows::settle_scales(const InputScales& trained, std::vector<Error>& warnings, StopFlag stop) {
   InputScales settled;
-  for (Input& input : inputs_) {
+  for (RowInput& input : inputs_) {
     if (!input.transform.standardizes()) {
       continue;
     }
@@ -194,7 +189,7 @@ Result<InputScales> SampleRows::settle_scales(const InputScales& trained, std::v
 }
 
 Status SampleRows::scale_by(const InputScales& trained) {
-  for (Input& input : inputs_) {
+  for (RowInput& input : inputs_) {
     if (!input.needed || !input.transform.standardizes()) {
       continue;
     }
