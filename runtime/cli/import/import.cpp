@@ -200,7 +200,7 @@ Status write(const PlannedModel& planned, const ImportArgs& args, Imported& impo
   return store->finish();
 }
 
-// Does the same, and removes the directory of the checkpoint if it was made for it and the import fails.
+// Calls `write`. If it fails, the directory of the checkpoint is removed, unless it existed before.
 Status write_whole(const PlannedModel& planned, const ImportArgs& args, Imported& imported,
                    runtime::EventSink& events) {
   std::error_code ignored;

@@ -22,18 +22,6 @@ namespace {
 
 constexpr int32_t kBroken = std::numeric_limits<int32_t>::min();  // the label of a line without one
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_blank(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 // Removes the first cell from `rest` and returns it. nullopt: there are no more cells.
 std::optional<std::string_view> next_cell(std::optional<std::string_view>& rest, char delimiter) {
   if (!rest) {

@@ -14,7 +14,9 @@ namespace {
 
 using Kind = NameToken::Kind;
 
-constexpr size_t kMostErrors = 20, kDeepest = 8;
+constexpr size_t kMostErrors = 20;
+constexpr size_t kDeepest = 8;  // limit for `within` in one another
+
 // One pair of the heading of `within`.
 struct Prefix {
   NamePattern from;
@@ -74,7 +76,7 @@ class Parser {
     return false;
   }
 
-  // Does the same, and skips the rest of the line.
+  // Reports a fault, skips the rest of the line, and returns false.
   bool fault(Span at, std::string message, std::string label, std::string help) {
     report(at, std::move(message), std::move(label), std::move(help));
     while (!is(Kind::kNewline) && !is(Kind::kEnd)) {
@@ -166,18 +168,20 @@ class Parser {
 
   void ignore(const std::vector<Prefix>& prefixes) {
     NamePattern pattern;
+    const NameToken word = now();
     if (!read_pattern(pattern, true) || !end_of_line()) {
       return;
     }
     if (prefixes.empty()) {
       table_.ignored.push_back(std::move(pattern));
-    } else if (pattern.anywhere) {
-      report(tokens_[at_ - 1].span, "`*.` inside `within`", "this pattern", "move the line out of the braces");
+      return;
+    }
+    if (pattern.anywhere) {
+      report(word.span, "`*.` inside `within`", "this pattern", "move the line out of the braces");
+      return;
     }
     for (const Prefix& prefix : prefixes) {
-      NamePattern whole = prefix.from;
-      whole.parts.insert(whole.parts.end(), pattern.parts.begin(), pattern.parts.end());
-      table_.ignored.push_back(std::move(whole));
+      table_.ignored.push_back(joined(prefix.from, pattern));
     }
   }
 

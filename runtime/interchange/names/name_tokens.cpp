@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "graph/base/utf8.h"
+
 namespace xrun::runtime {
 namespace {
 
 using Kind = NameToken::Kind;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 class Lexer {
  public:
