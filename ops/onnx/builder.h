@@ -13,9 +13,9 @@
 
 namespace xrun::ops {
 
-// How the class rows of heads are stored.
+// The form in which the class rows of heads are stored.
 struct HeadForm {
-  Bytes piece = 256 * kMiB;                // most bytes of f32 rows in one constant
+  Bytes piece = 256 * kMiB;                // the most bytes of rows in one constant, counted in f32
   std::set<std::string, std::less<>> fp8;  // heads whose rows are stored in fp8
 };
 

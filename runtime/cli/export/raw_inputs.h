@@ -12,7 +12,7 @@ namespace xrun::cli {
 
 struct RawInput {
   std::vector<std::byte> given;  // the rows that the file takes; pictures [H, W, C]
-  std::vector<int64_t> dims;     // of one of them
+  std::vector<int64_t> dims;     // the dimensions of one of them
   std::vector<std::byte> rows;   // the rows of the model's input, in the order of its dimensions
 };
 
