@@ -47,7 +47,7 @@ class FunctionWriter {
   std::string number(ScalarId id) {
     Made& made = make(id);
     if (made.number.empty()) {
-      made.number = to_.add("Cast", {made.condition}, {{"to", static_cast<int64_t>(OnnxType::kFloat)}});
+      made.number = to_.cast(made.condition, OnnxType::kFloat);
     }
     return made.number;
   }
@@ -61,7 +61,7 @@ class FunctionWriter {
   std::string condition(ScalarId id) {
     Made& made = make(id);
     if (made.condition.empty()) {
-      made.condition = to_.add("Cast", {made.number}, {{"to", static_cast<int64_t>(OnnxType::kBool)}});
+      made.condition = to_.cast(made.number, OnnxType::kBool);
     }
     return made.condition;
   }
