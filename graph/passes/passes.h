@@ -11,6 +11,12 @@ namespace xrun {
 // training. REQUIRES: split_loss.
 Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const TrainSpec& train, const DataSpec& data);
 
+// Mixed samples (graph/layouts/mixed_labels.h): each term of the loss becomes the sum of its values for the label and
+// for the partner label, each multiplied by the share of its label. The pass adds the inputs of partner labels and
+// shares. Runs after weigh_loss, only in training. REQUIRES: no term of a sharded head, unless rows have only one
+// label.
+Result<Graph> mix_loss(Graph graph, const OpRegistry& registry, const TrainSpec& train, const DataSpec& data);
+
 // Simplification: calls that return their input (OpDef::is_identity) are removed.
 Result<Graph> simplify(Graph graph);
 

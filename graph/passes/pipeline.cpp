@@ -61,6 +61,7 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
     const std::vector<NamedValue> partial = partial_labels(module.graph, module.data);
     XRUN_ASSIGN(module.graph.loss, split_loss(module.graph, module.graph.loss, partial));
     XRUN_ASSIGN(module.graph, weigh_loss(std::move(module.graph), registry, module.train, module.data));
+    XRUN_ASSIGN(module.graph, mix_loss(std::move(module.graph), registry, module.train, module.data));
   }
   XRUN_ASSIGN(Graph graph, simplify(std::move(module.graph)));
   XRUN_ASSIGN(graph, eliminate_common_subexpressions(std::move(graph)));

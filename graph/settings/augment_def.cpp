@@ -228,6 +228,16 @@ constexpr AugmentDef kAugments[] = {
      "`scale`, sheared by ± degrees along x, or in [a, b], or in [a, b] and along y in [c, d]; bilinear, `fill` "
      "outside",
      "affine(10, translate=[0.1, 0.1], scale=[0.9, 1.1])", kReady, moved_picture, true},
+    {"mixup", "(alpha: float, p: float = 1, one_label: bool = false)", "alpha 0.01..100, p 0..1",
+     "the last stage of a binding: with probability p, lam x + (1 - lam) y for a sample x and the sample y of the row "
+     "before it in the batch, with lam from Beta(alpha, alpha), as torchvision's MixUp; the loss counts both labels "
+     "with these factors; with one_label=true a row has one of the two labels, drawn, as sharded heads need; with "
+     "`cutmix` as well, each row draws one of the two",
+     "mixup(0.2)", kReady, as_float, true},
+    {"cutmix", "(alpha: float, p: float = 1, one_label: bool = false)", "alpha 0.01..100, p 0..1",
+     "as `mixup`, but a rectangle of x has the pixels of y, as torchvision's CutMix: its sides are those of x times "
+     "sqrt(1 - lam), its middle is uniform, borders cut it off, and lam is then the share of the pixels of x",
+     "cutmix(1)", kReady, float_picture, true},
     {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
      "brightness 0..1, contrast 0..1, saturation 0..1",
      "brightness, contrast and saturation times random factors of 1 ± each; not clamped",

@@ -84,6 +84,7 @@ Module ModuleBuilder::build(const Choice& choice) {
     check_metric_sources();
     check_pairs();
     check_partial_labels();
+    check_mixed_samples();
     warn_unused_bindings();
   }
   for (const auto& [name, label] : data_inputs_) {

@@ -184,6 +184,12 @@ class ModuleBuilder {
   void check_order_of_ignore(const DataBinding& binding);
   void check_readers_of_partial(const DataBinding& binding, ValueId input);
 
+  // lower_mix.cpp
+  void check_mixed_samples();
+  void check_mixing_stages(const DataBinding& binding);
+  int check_readers_of_mixed(const DataBinding& binding, const CallSpec& stage);
+  void check_losses_of_mixed(const CallSpec& stage);
+
   // lower_inputs.cpp
   void bind_inputs();
   void bind_input(const NamedValue& input);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <tbb/global_control.h>
 #include <time.h>
 
@@ -90,7 +91,7 @@ class OneCore {
     for (int64_t i = 0; i < one_.samples; ++i) {
       const SamplePlace place = order_.at(position_++);
       const DrawKey key{one_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(place.sample), true};
-      Status filled = rows_.fill(place.sample, key, scratch_, slot_.view, 0);
+      Status filled = fill({place.sample, key});
       if (!filled.ok() && !is_broken_sample(filled.error())) {
         return filled;
       }
@@ -113,6 +114,17 @@ class OneCore {
   }
 
  private:
+  // Fills the row of a sample. A stage that mixes samples takes the one before it as the partner.
+  Status fill(const DrawnSample& sample) {
+    XRUN_TRY(rows_.fill(sample.number, sample.key, scratch_, slot_.view, 0));
+    if (rows_.mixes()) {
+      XRUN_TRY(rows_.mix(sample, last_.value_or(sample), scratch_, slot_.view, 0));
+      scratch_.end_part("mix");
+    }
+    last_ = sample;
+    return {};
+  }
+
   const SampleRows& rows_;
   const DataCase& one_;
   SampleSequence order_;
@@ -120,6 +132,7 @@ class OneCore {
   AugmentScratch scratch_;
   PartTimes times_;
   int64_t position_ = 0;
+  std::optional<DrawnSample> last_;  // the sample of the row before
 };
 
 // Takes steps from a loader, as a run whose devices need no time.

@@ -19,8 +19,8 @@ struct DataCase {
   int threads = 1;  // threads of the loader
 };
 
-// One part of the work on a sample: "read", "decode", "resize", a stage, or "store", which writes the row. The parts of
-// all inputs with the same name are one part.
+// One part of the work on a sample: "read", "decode", "resize", a stage, "store", which writes the row, or "mix", which
+// mixes the row with that of another sample. The parts of all inputs with the same name are one part.
 struct DataPart {
   std::string name;
   std::vector<Seconds> seconds;  // processor time of a sample, by round

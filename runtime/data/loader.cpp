@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -18,6 +17,7 @@
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
 #include "runtime/data/order/bad_samples.h"
+#include "runtime/data/step_faults.h"
 
 namespace xrun::runtime {
 namespace {
@@ -53,8 +53,7 @@ class Loader final : public BatchSource {
 
   void resize(const StepRows& steps) override {
     steps_ = steps;
-    const std::scoped_lock lock(mutex_);
-    broken_.clear();  // steps that were filled before the stop get other samples
+    faults_.forget_all();  // steps that were filled before the stop get other samples
   }
 
   bool ready(int64_t step) override { return tasks_.ready(step); }
@@ -62,6 +61,9 @@ class Loader final : public BatchSource {
   Status wait(int64_t step) override {
     XRUN_CHECK(next_step_ - slots() <= step && step < next_step_, "a step that was not begun is waited for");
     Status done = tasks_.wait(step);
+    if (done.ok()) {
+      done = mix_again(step);
+    }
     bad_.tell();
     if (done.ok()) {
       finish_labels(step);
@@ -76,31 +78,22 @@ class Loader final : public BatchSource {
 
   void release(int64_t step) override {
     XRUN_CHECK(step == next_step_ - slots(), "steps are released in order");
-    {
-      const std::scoped_lock lock(mutex_);
-      broken_.erase(step);
-    }
+    faults_.forget(step);
     begin();
   }
 
-  std::vector<BrokenRow> take_broken(int64_t step) override {
-    const std::scoped_lock lock(mutex_);
-    const auto at = broken_.find(step);
-    return at == broken_.end() ? std::vector<BrokenRow>() : std::exchange(at->second.untold, {});
-  }
+  std::vector<BrokenRow> take_broken(int64_t step) override { return faults_.take_untold(step); }
 
   Status replace(int64_t step, std::span<const BrokenRow> broken) override {
     std::set<int64_t> rows;
-    {
-      const std::scoped_lock lock(mutex_);
-      for (const BrokenRow& one : broken) {
-        rows.insert(one.row);
-        broken_[step].messages.emplace(std::pair(one.row, one.attempt), one.message);
-      }
+    faults_.add(step, broken);
+    for (const BrokenRow& one : broken) {
+      rows.insert(one.row);
     }
     for (const int64_t row : rows) {
       XRUN_TRY(fill_row(step, row, true));
     }
+    XRUN_TRY(mix_again(step));
     bad_.tell();
     if (!rows.empty()) {
       finish_labels(step);
@@ -139,46 +132,52 @@ class Loader final : public BatchSource {
     }
   }
 
-  // Broken samples of a step that has begun and is not yet released.
-  struct Broken {
-    std::map<std::pair<int64_t, int>, std::string> messages;  // key: row and attempt; found by any rank
-    std::vector<BrokenRow> untold;                            // not yet sent to the other ranks
-  };
-
-  // Returns the message of a sample that is already known to be broken; nullopt for other samples.
-  std::optional<std::string> known(int64_t step, int64_t row, int attempt) const {
-    const std::scoped_lock lock(mutex_);
-    const auto at = broken_.find(step);
-    if (at == broken_.end()) {
-      return std::nullopt;
+  // Fills rows with broken samples, and the rows that have them as partners, until no more are found. A sample may be
+  // broken in an input that only one of these rows reads, and both must have the same replacement.
+  Status mix_again(int64_t step) {
+    std::set<int64_t> rows;
+    while (rows_->mixes() && !(rows = faults_.rows_to_mix(step, steps_.rows)).empty()) {
+      for (const int64_t row : rows) {
+        XRUN_TRY(fill_row(step, row, true));
+      }
     }
-    const auto found = at->second.messages.find({row, attempt});
-    return found == at->second.messages.end() ? std::nullopt : std::optional(found->second);
-  }
-  void note(int64_t step, BrokenRow found) {
-    const std::scoped_lock lock(mutex_);
-    Broken& broken = broken_[step];
-    broken.messages.emplace(std::pair(found.row, found.attempt), found.message);
-    broken.untold.push_back(std::move(found));
+    return {};
   }
 
   // `again`: the row is filled a second time because some of its samples are known to be broken.
   Status fill_row(int64_t step, int64_t row, bool again = false) {
-    const SamplePlace place = order_.at(steps_.begin + (step - steps_.first) * steps_.rows + row);
     const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
+    RowLabels& labels = labels_[static_cast<size_t>(step) % ring_.size()];
     AugmentScratch& scratch = scratch_.local();
+    DrawnSample own;
+    XRUN_TRY(try_samples(step, row, again, [&](const DrawnSample& sample) {
+      own = sample;
+      return rows_->fill(sample.number, sample.key, scratch, view, row, labels.row(row));
+    }));
+    if (!rows_->mixes()) {
+      return {};
+    }
+    return try_samples(step, partner_row(row, steps_.rows), again, [&](const DrawnSample& partner) -> Status {
+      XRUN_TRY(rows_->mix(own, partner, scratch, view, row));
+      return {};
+    });
+  }
+
+  // Calls `read` with the sample of a row, and with one replacement after the other while the sample is broken.
+  template <class Read>
+  Status try_samples(int64_t step, int64_t row, bool again, Read read) {
+    const SamplePlace place = order_.at(steps_.begin + (step - steps_.first) * steps_.rows + row);
     int64_t sample = place.sample;
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-      std::optional<std::string> fault = again ? known(step, row, attempt) : std::nullopt;
+      std::optional<std::string> fault = again ? faults_.known(step, row, attempt) : std::nullopt;
       if (!fault) {
         const DrawKey key{options_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(sample), true};
-        RowLabels& labels = labels_[static_cast<size_t>(step) % ring_.size()];
-        Status done = rows_->fill(sample, key, scratch, view, row, labels.row(row));
+        Status done = read(DrawnSample{sample, key});
         if (done.ok() || !is_broken_sample(done.error())) {
           return done;
         }
         fault = done.error().message;
-        note(step, {row, rows_->reader().sample_name(sample), *fault, attempt});
+        faults_.note(step, {row, rows_->reader().sample_name(sample), *fault, attempt});
       }
       XRUN_TRY(bad_.add(sample, *fault));
       sample = order_.substitute(place, static_cast<uint64_t>(attempt));
@@ -201,9 +200,8 @@ class Loader final : public BatchSource {
   StepRows steps_;
   int64_t next_step_ = 0;  // the first step that has not begun
   bool looked_ = false;    // whether the first batch was checked for warnings
-  mutable std::mutex mutex_;
-  std::map<int64_t, Broken> broken_;  // index: step, from the first fault until the step is released; guarded by mutex_
-  RowTasks tasks_;                    // last member, since its tasks use the members above
+  StepFaults faults_;      // faults of steps that have begun and are not yet released
+  RowTasks tasks_;         // last member, since its tasks use the members above
 };
 
 class Rows final : public RowSource {

@@ -34,7 +34,8 @@ struct LoaderOptions {
 // Makes the source of training batches. Row r of step s is the sample at position s · batch + r of a SampleSequence,
 // until `resize` changes the batch. Epochs follow one another without a gap, so every batch is full. A broken sample is
 // replaced by another one, drawn by (seed, epoch, position in the epoch, attempt); the positions of other samples do
-// not change. The contents of a batch depend only on data, seed and step, never on threads or time.
+// not change. The contents of a batch depend only on data, seed and step, never on threads or time. If a binding mixes
+// samples, each row is mixed with the sample of another row of its step (partner_row), which is read a second time.
 //
 // RowTasks fills the batches: its tasks use workers that the devices leave idle, and no task waits. start, wait,
 // release and stop belong to one thread that is not a worker; steps are released in order. Errors of `wait`: XG0408

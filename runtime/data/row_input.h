@@ -13,6 +13,7 @@ namespace xrun::runtime {
 struct RowInput {
   std::string name;
   size_t index = 0;       // position in Graph::inputs
+  size_t partner = 0;     // place_of the input with the partner's labels
   int field = 0;          // number of the reader's field
   bool is_label = false;  // one i32 class per sample
   bool needed = true;     // false: the input becomes zeros

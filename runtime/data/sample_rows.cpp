@@ -12,6 +12,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "graph/layouts/mixed_labels.h"
 #include "runtime/data/augment/ignore.h"
 #include "runtime/data/augment/label_faults.h"
 
@@ -146,11 +147,9 @@ Result<std::vector<int32_t>> SampleRows::labels_of(std::string_view input, StopF
 }
 
 void SampleRows::weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights) {
-  const auto place = [&](std::string_view name) {
-    return static_cast<size_t>(std::ranges::find(graph.inputs, name, &NamedValue::name) - graph.inputs.begin());
-  };
-  weigh_by_ = place(labels);
-  weigh_to_ = place(to);
+  weigh_by_ = place_of(graph, labels);
+  weigh_to_ = place_of(graph, to);
+  mix_.weight = place_of(graph, partner_weight(labels));
   const bool reads = weigh_to_ < graph.inputs.size() ||
                      std::ranges::any_of(partial_, [](const PartialLabel& label) { return label.row_factor >= 0; });
   weights_ = reads ? std::move(weights) : std::vector<float>();
@@ -192,7 +191,8 @@ Decoding SampleRows::decoding() const {
         continue;
       }
       const auto header = read_picture_header(value.bytes);
-      const Bytes bytes = header.ok() ? input.transform.decode_bytes(*header) : 0;
+      const Bytes partner = input.transform.mixing() ? input.transform.row_bytes() : 0;
+      const Bytes bytes = header.ok() ? input.transform.decode_bytes(*header) + partner : 0;
       if (bytes > most.bytes) {
         most = {bytes, fmt::format("{} of {} x {}", reader_->sample_name(sample), header->width, header->height)};
       }

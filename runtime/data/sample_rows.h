@@ -9,6 +9,7 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/settings/specs.h"
+#include "runtime/data/mixed_rows.h"
 #include "runtime/data/readers/reader.h"
 #include "runtime/data/row_input.h"
 #include "runtime/data/row_labels.h"
@@ -90,6 +91,13 @@ class SampleRows {
   // labels are needed.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row,
               std::span<RowLabel> labels = {}) const;
+  // Whether a binding mixes samples; then `mix` follows `fill` for each row of a training batch.
+  bool mixes() const { return mix_.mixes; }
+  // Mixes row `row`, which `fill` has written for `own`, with the sample `partner`, and writes labels and shares
+  // (graph/layouts/mixed_labels.h) of the row into those inputs that `batch` wants. Returns how the row was mixed.
+  // Errors: those of `fill` about the partner; another partner may then be tried. REQUIRES: mixes().
+  Result<Mix> mix(const DrawnSample& own, const DrawnSample& partner, AugmentScratch& scratch, const BatchView& batch,
+                  int64_t row) const;
   // The labels that samples of this source may lack, in the order of the inputs.
   const std::vector<PartialLabel>& partial_labels() const { return partial_; }
 
@@ -128,6 +136,8 @@ class SampleRows {
                     std::byte* to) const;
   Status count_labels(int64_t sample, AugmentScratch& scratch, std::span<RowLabel> labels) const;
   float weight_of(int32_t label) const;
+  Status write_label(const RowInput& label, const DrawnSample& sample, AugmentScratch& scratch, const BatchView& batch,
+                     int64_t row, size_t to, size_t weight_to) const;
 
   std::string name_;
   Span span_;
@@ -135,6 +145,7 @@ class SampleRows {
   std::vector<RowInput> inputs_;
   ClassTables classes_;
   std::vector<PartialLabel> partial_;
+  MixPlaces mix_;
   std::vector<float> weights_;  // index: class; empty: no weights
   size_t weigh_by_ = 0;         // position of the labels in Graph::inputs
   size_t weigh_to_ = 0;         // position of the weights in Graph::inputs

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/base/errors.h"
+#include "graph/layouts/mixed_labels.h"
 #include "graph/layouts/partial_labels.h"
 #include "graph/settings/pair_fields.h"
 #include "runtime/data/augment/label_faults.h"
@@ -71,6 +72,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
   made->name_ = std::move(name);
   made->span_ = span;
   made->reader_ = std::move(reader);
+  made->mix_ = MixPlaces::of(graph, data);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::string& input = graph.inputs[i].name;
     const DataBinding binding = binding_of(input, data, span);
@@ -114,6 +116,7 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
   const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
   RowInput made{.name = input.name,
                 .index = index,
+                .partner = place_of(graph, partner_label(input.name)),
                 .field = field,
                 .is_label = is_label,
                 .classes = classes_in(type, binding, transform),

@@ -14,6 +14,7 @@
 #include "runtime/cli/model/load.h"
 #include "runtime/cli/preview/contact_sheet.h"
 #include "runtime/cli/preview/display.h"
+#include "runtime/cli/preview/mixed_cell.h"
 #include "runtime/cli/sources/row_range.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/data/loader.h"
@@ -27,10 +28,10 @@ constexpr std::string_view kTrained = "train";
 constexpr int64_t kMostPicks = 1024;  // pictures of a sheet
 constexpr FileKind kPng = {.name = "PNG picture", .code = "XG0901", .offset = 0, .magic = "\x89PNG\r\n\x1a\n"};
 
-// One cell of the sheet: a sample, with the key of its random draws.
+// One cell of the sheet: a sample, and the sample that it is mixed with if a stage mixes samples.
 struct Pick {
-  int64_t sample = 0;
-  runtime::DrawKey key;
+  runtime::DrawnSample own;
+  runtime::DrawnSample partner;
   int64_t draw = 0;  // 0 to --each minus 1
 };
 
@@ -38,7 +39,8 @@ struct Pick {
 struct Shown {
   std::string name;
   std::optional<int64_t> number;  // the class; nullopt: the sample has no label
-  std::string label;              // its name or number
+  std::string label;              // its name or number; of a mixed sample, those of both classes
+  std::optional<MixedCell> mixed;
   ShownPicture picture;
   std::optional<Error> fault;  // the sample is broken
 };
@@ -118,29 +120,49 @@ Result<std::vector<Pick>> picks_of(const Module& module, const Subject& subject,
   const int64_t samples = subject.rows->samples();
   const bool is_trained = args.source == kTrained;
   const uint64_t seed = args.seed >= 0 ? static_cast<uint64_t>(args.seed) : module.train.seed;
-  std::vector<std::pair<int64_t, int64_t>> chosen;  // sample, and the number of its earlier draws
+  std::vector<Chosen> chosen;
   if (!args.rows.empty() || !is_trained) {
     XRUN_ASSIGN(const RowRange range, parse_rows(args.rows, samples));
     const int64_t end = args.rows.empty() ? std::min(range.end, range.begin + args.samples) : range.end;
     const std::vector<int64_t> listing = subject.rows->reader().listing();
     for (int64_t row = range.begin; row < std::min(end, range.begin + kMostPicks); ++row) {
-      chosen.emplace_back(listing.empty() ? row : listing[static_cast<size_t>(row)], args.epoch - 1);
+      chosen.push_back({listing.empty() ? row : listing[static_cast<size_t>(row)], args.epoch - 1});
     }
+    mix_in_order(chosen);
   } else {
     const runtime::SampleSequence order(module.train.order, samples, seed, subject.classes);
+    const int64_t batch = module.train.unit() > 0 ? module.train.unit() : samples;
     for (int64_t i = 0; i < std::min(args.samples, samples); ++i) {
-      const runtime::SamplePlace place = order.at((args.epoch - 1) * samples + i);
-      chosen.emplace_back(place.sample, place.pass);
+      const int64_t position = (args.epoch - 1) * samples + i;
+      const int64_t row = position % batch;
+      const runtime::SamplePlace place = order.at(position);
+      const runtime::SamplePlace partner = order.at(position - row + runtime::partner_row(row, batch));
+      chosen.push_back({place.sample, place.pass, partner.sample, partner.pass});
     }
   }
   std::vector<Pick> picks;
-  for (const auto& [sample, pass] : chosen) {
+  const auto drawn = [&](int64_t sample, int64_t pass) {
+    return runtime::DrawnSample{sample,
+                                {seed, static_cast<uint64_t>(pass), static_cast<uint64_t>(sample), subject.training}};
+  };
+  for (const Chosen& one : chosen) {
     for (int64_t draw = 0; draw < args.each; ++draw) {
-      picks.push_back(
-          {sample, {seed, static_cast<uint64_t>(pass + draw), static_cast<uint64_t>(sample), subject.training}, draw});
+      picks.push_back({drawn(one.sample, one.pass + draw), drawn(one.partner, one.partner_pass + draw), draw});
     }
   }
   return picks;
+}
+
+// Reads the row of a pick into the memory of `view`, and mixes it as a training does.
+Status read_pick(const Subject& subject, const Pick& pick, runtime::AugmentScratch& scratch,
+                 const runtime::BatchView& view, Shown& shown) {
+  XRUN_TRY(subject.rows->fill(pick.own.number, pick.own.key, scratch, view, 0));
+  if (subject.rows->mixes()) {
+    XRUN_ASSIGN(const runtime::Mix mix, subject.rows->mix(pick.own, pick.partner, scratch, view, 0));
+    const std::string partner = subject.rows->reader().sample_name(pick.partner.number);
+    shown.mixed = mixed_cell(mix, pick.partner.number, partner);
+  }
+  return {};
 }
 
 // Reads the rows of the picks. Errors other than broken samples end the command.
@@ -151,11 +173,15 @@ Result<std::vector<Shown>> read_picks(const Graph& graph, const Subject& subject
     memory.emplace_back(static_cast<size_t>(graph.value(input.value).type.bytes(1, 1)));
     view.inputs.push_back(memory.back().data());
   }
+  const auto name_of = [&](const std::optional<int64_t>& number) {
+    const bool named = number && *number < std::ssize(subject.names);
+    return !number ? "no label" : named ? subject.names[static_cast<size_t>(*number)] : fmt::format("{}", *number);
+  };
   runtime::AugmentScratch scratch;
   std::vector<Shown> shown;
   for (const Pick& pick : picks) {
-    Shown one{.name = subject.rows->reader().sample_name(pick.sample)};
-    Status done = subject.rows->fill(pick.sample, pick.key, scratch, view, 0);
+    Shown one{.name = subject.rows->reader().sample_name(pick.own.number)};
+    Status done = read_pick(subject, pick, scratch, view, one);
     if (!done.ok()) {
       if (!runtime::is_broken_sample(done.error())) {
         return std::move(done).error();
@@ -166,14 +192,14 @@ Result<std::vector<Shown>> read_picks(const Graph& graph, const Subject& subject
       continue;
     }
     if (subject.label) {
-      const bool is_wide = graph.value(graph.inputs[*subject.label].value).type.dtype == DType::kI64;
-      const std::byte* at = memory[*subject.label].data();
-      const int64_t number = is_wide ? *reinterpret_cast<const int64_t*>(at) : *reinterpret_cast<const int32_t*>(at);
-      one.number = number < 0 ? std::nullopt : std::optional(number);
-      const bool named = one.number && number < std::ssize(subject.names);
-      one.label = !one.number ? "no label"
-                  : named     ? subject.names[static_cast<size_t>(number)]
-                              : fmt::format("{}", number);
+      one.number = class_at(graph, *subject.label, memory);
+      one.label = name_of(one.number);
+      const size_t partner = partner_of(graph, *subject.label);
+      if (one.mixed && partner < memory.size()) {
+        one.mixed->number = class_at(graph, partner, memory);
+        one.mixed->label = name_of(one.mixed->number);
+        one.label = both_labels(one.label, *one.mixed);
+      }
     }
     one.picture = subject.display->show(memory[subject.input].data());
     shown.push_back(std::move(one));
@@ -199,17 +225,21 @@ void print_samples(const Console& console, const std::vector<Pick>& picks, const
     const Shown& one = shown[i];
     if (console.json()) {
       nlohmann::ordered_json line{
-          {"v", 1}, {"cell", i + 1}, {"sample", picks[i].sample}, {"name", well_formed(one.name)}};
+          {"v", 1}, {"cell", i + 1}, {"sample", picks[i].own.number}, {"name", well_formed(one.name)}};
       line["draw"] = picks[i].draw;
       line["class"] = one.number ? nlohmann::ordered_json(*one.number) : nlohmann::ordered_json();
       line["label"] = well_formed(one.label);
+      if (one.mixed) {
+        line["mixed"] = json_of(*one.mixed);
+      }
       if (one.fault) {
         line["fault"] = well_formed(one.fault->message);
       }
       console.out(json_line(line));
     } else if (picks[i].draw == 0) {
-      console.out(
-          fmt::format("  {:>4}  {:<{}}  {}\n", i + 1, printable_line(one.label), widest, printable_line(one.name)));
+      const std::string with = one.mixed ? " + " + one.mixed->name : "";
+      console.out(fmt::format("  {:>4}  {:<{}}  {}\n", i + 1, printable_line(one.label), widest,
+                              printable_line(one.name + with)));
     }
   }
 }
@@ -248,7 +278,8 @@ void print_sheet(const Console& console, const Module& module, const PreviewArgs
 Outcome<int> run_data_preview(const GlobalOptions& options, const PreviewArgs& args) {
   const Console console(options);
   XRUN_ASSIGN(const LoadedModel model, load_model(args.file, options, console, false));
-  const Module& module = model.file.module;
+  Module module = model.file.module;
+  add_mixed_inputs(module.graph, module.data);
   if (module.data.sources.empty()) {
     return usage_error("XG0906", {"{} has no `data`, so there are no samples to draw", args.file},
                        "name a file with `data`");

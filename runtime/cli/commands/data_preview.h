@@ -26,9 +26,10 @@ struct PreviewArgs {
 // Adds the flags of the command.
 void add_preview_flags(CLI::App& command, PreviewArgs& args);
 
-// Writes the sheet, and prints a line for each sample. Samples of `train` are augmented as in the epoch, and come in
-// the order of its steps. Other sources are read as in an evaluation. Errors: those of SampleRows::open; XG0413 no such
-// source; XG0906 the model has no such input; XG0901; XG0902; the first fault if all samples are broken.
+// Writes the sheet, and prints a line for each sample. Samples of `train` are augmented as in the epoch, mixed with
+// their partners, and come in the order of its steps. Other sources are read as in an evaluation. Errors: those of
+// SampleRows::open; XG0413 no such source; XG0906 the model has no such input; XG0901; XG0902; the first fault if all
+// samples are broken.
 Outcome<int> run_data_preview(const GlobalOptions& options, const PreviewArgs& args);
 
 }  // namespace xrun::cli

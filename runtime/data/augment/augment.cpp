@@ -10,6 +10,7 @@
 #include "graph/base/errors.h"
 #include "runtime/data/augment/column_stages.h"
 #include "runtime/data/augment/decode_stage.h"
+#include "runtime/data/augment/mixing.h"
 #include "runtime/data/augment/picture_stages.h"
 #include "runtime/data/augment/rand_augment.h"
 #include "runtime/data/augment/rectangle.h"
@@ -45,6 +46,8 @@ constexpr PlainStage kPlainStages[] = {
     {.name = "random_stroke", .run = run_stroke, .a = {"w"}},
     {.name = "random_blur", .run = run_blur, .a = {"p"}},
     {.name = "random_noise", .run = run_noise, .a = {"sigma"}},
+    {"mixup", run_mixing},
+    {"cutmix", run_mixing},
 };
 
 // Returns element i of a field as f64.

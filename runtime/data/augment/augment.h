@@ -24,6 +24,7 @@
 //   rand_augment   rand_augment.h
 //   color_jitter   jitter.h, with factors uniform in 1 ± each
 //   random_noise   x + sigma·z, clamped to 0..1; z: picture.h
+//   mixup, cutmix  mixing.h, once the rows of the sample and of its partner are finished
 // The other random stages do nothing outside training.
 #pragma once
 
@@ -66,8 +67,9 @@ struct AugmentScratch {
   Resizer resizer;
   std::vector<uint8_t> decoded;
   std::vector<uint32_t> draws;
-  std::vector<float> line;      // a row of a picture with its reflected border
-  std::vector<int32_t> labels;  // labels of one sample, for counting them if the batch does not contain the input
+  std::vector<float> line;         // a row of a picture with its reflected border
+  std::vector<int32_t> labels;     // labels of one sample, for counting them if the batch does not contain the input
+  std::vector<std::byte> partner;  // the row of a sample that is mixed with another one
   NgramScratch ngrams;
 
   // If set, is called at the end of each part of the work on a sample with the name of the part: "read", "decode",

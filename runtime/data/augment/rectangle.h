@@ -12,6 +12,7 @@ namespace xrun::runtime {
 
 struct Rectangle {
   int64_t top, left, height, width;
+  bool operator==(const Rectangle&) const = default;
 };
 
 // The distribution of rectangles: the share of the picture is uniform in [least, most], and the logarithm of width over

@@ -113,6 +113,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
   made.target_ = target;
   made.row_bytes_ = target.row_elements() * size_of(target.dtype);
   made.decodes_ = field.encoded;
+  made.mixing_ = Mixing::of(binding, target);
   Field value = field;
   const std::vector<CallSpec> stages = stages_of(binding, columns);
   const size_t added = stages.size() - binding.stages.size();

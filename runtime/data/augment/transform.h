@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "graph/settings/reader_def.h"
 #include "graph/settings/specs.h"
 #include "runtime/data/augment/augment.h"
+#include "runtime/data/augment/mixing.h"
 #include "runtime/formats/pictures/decode.h"
 
 namespace xrun::runtime {
@@ -55,6 +57,9 @@ class Transform {
   // The input that the binding feeds.
   const TensorType& target() const { return target_; }
 
+  // How finished rows are mixed with those of their partners; nullopt if no stage mixes samples.
+  const std::optional<Mixing>& mixing() const { return mixing_; }
+
   // Whether a stage is `ngrams`; `run` then counts in scratch.ngrams what does not fit.
   bool hashes_ngrams() const;
 
@@ -78,6 +83,7 @@ class Transform {
   Status store_row(AugmentScratch& scratch, std::byte* out) const;
 
   std::vector<AugmentStep> steps_;
+  std::optional<Mixing> mixing_;
   int64_t standardize_ = -1;  // position of `standardize` in `steps_`; -1: there is none
   bool decodes_ = false;      // whether the first step decodes a picture
   bool is_partial_ = false;   // whether a step is `ignore`

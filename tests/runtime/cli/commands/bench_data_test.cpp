@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 
 class BenchData : public runtime::testing::Files {
  protected:
-  // Writes 12 JPEG files of two classes, and a model that reads them.
-  std::string write_model() {
+  // Writes 12 JPEG files of two classes, and a model that reads them; `more`: further stages.
+  std::string write_model(const std::string& more = "") {
     for (int i = 0; i < 12; ++i) {
       write(std::string("train/") + (i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".jpg",
             runtime::testing::jpeg_file({.height = 60, .width = 80}, static_cast<uint64_t>(i)));
@@ -30,7 +30,8 @@ model m {
 }
 data d {
   source train = folder(["train"])
-  x     = file -> decode -> random_resized_crop(side) -> random_flip -> normalize(mean=127.5, std=127.5)
+  x     = file -> decode -> random_resized_crop(side) -> random_flip -> normalize(mean=127.5, std=127.5))" +
+                                 more + R"(
   label = label -> as_index(2)
 }
 train t {
@@ -72,6 +73,19 @@ TEST_F(BenchData, EveryPartOfTheWorkHasItsShareOfTheTime) {
   }
   EXPECT_EQ(json.at("loader").at("rates").size(), 3U);
   EXPECT_GT(json.at("loader").at("samples_per_s"), 0);
+}
+
+TEST_F(BenchData, MixingReadsASecondSample) {
+  const std::string model = write_model(" -> cutmix(1)");
+  const CommandResult result =
+      run_xrun({"bench", "data", model, "--samples", "12", "--rounds", "1", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  std::vector<std::string> names;
+  const auto json = nlohmann::json::parse(result.out);
+  for (const auto& part : json.at("parts")) {
+    names.push_back(part.at("name"));
+  }
+  EXPECT_THAT(names, ::testing::Contains("mix"));
 }
 
 TEST_F(BenchData, BrokenSamplesDoNotCount) {

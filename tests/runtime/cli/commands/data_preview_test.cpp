@@ -166,6 +166,50 @@ TEST_F(Preview, DrawsOfASampleAreThoseOfTheEpochsThatFollow) {
   }
 }
 
+// The pictures of a class have one colour, so the colour of a mixed picture shows its two classes and their shares.
+TEST_F(Preview, MixedSamplesHaveBothPicturesAndBothClasses) {
+  write_model("decode(8) -> mixup(1)");
+  const auto all = lines({"--samples", "8", "-o", "mixed.png"});
+  ASSERT_EQ(all.size(), 9U);
+  int width = 0;
+  const auto rgb = pixels("mixed.png", width);
+  const runtime::SampleSequence order(SampleOrder::kShuffled, 12, 3);
+  const auto kind = [](const std::string& name) -> std::string {
+    return name.find("/cat/") != std::string::npos ? "cat" : name.find("/dog/") != std::string::npos ? "dog" : "owl";
+  };
+  for (int i = 0; i < 8; ++i) {
+    const auto& line = all[static_cast<size_t>(i)];
+    const auto& mixed = line["mixed"];
+    EXPECT_EQ(mixed["stage"], "mixup");
+    EXPECT_EQ(mixed["partner"], order.at(i % 4 == 0 ? i + 3 : i - 1).sample) << "the row before it in a batch of 4";
+    const double share = mixed["share"];
+    const std::string own = kind(line["name"]);
+    const std::string partner = kind(mixed["partner_name"]);
+    const std::string label = line["label"];
+    EXPECT_EQ(label.substr(0, 3), share < 0.5 ? partner : own) << line;
+    EXPECT_THAT(label, HasSubstr(" % + " + (share < 0.5 ? own : partner) + " ")) << line;
+    const int x = 8 + i % 8 * 120 + 56;
+    for (size_t c = 0; c < 3; ++c) {
+      const auto colour = [&](const std::string& name) {
+        return (c == 0 && name == "cat") || (c == 1 && name == "dog") || (c == 2 && name == "owl") ? 204.0 : 44.0;
+      };
+      EXPECT_NEAR(rgb[3 * static_cast<size_t>((8 + 56) * width + x) + c],
+                  share * colour(own) + (1 - share) * colour(partner), 9)
+          << line;
+    }
+  }
+  EXPECT_THAT(preview({"--samples", "8"}).out, HasSubstr(".ppm + "));
+  for (const auto& line : lines({"--samples", "3", "--no-augment"})) {
+    EXPECT_FALSE(line.contains("mixed")) << line;
+  }
+  write_model("decode(8) -> cutmix(1, one_label=true)");
+  const auto one = lines({"--rows", "0..3"});
+  EXPECT_EQ(one[0]["mixed"]["stage"], "cutmix");
+  EXPECT_EQ(one[0]["mixed"]["partner"], 2) << "without a batch, the partner is the picture before it in the sheet";
+  EXPECT_EQ(one[1]["mixed"]["partner"], 0);
+  EXPECT_THAT(one[1]["label"].get<std::string>(), ::testing::Not(HasSubstr("+"))) << "a row has one label";
+}
+
 TEST_F(Preview, OtherSourcesAreReadAsInAnEvaluation) {
   const auto all = lines({"--source", "test"});
   ASSERT_EQ(all.size(), 4U);
