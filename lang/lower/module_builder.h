@@ -78,6 +78,8 @@ class ModuleBuilder {
   void lower_tensors(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_freeze(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_precision(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_loss_scale(const BoundArg& scale);
+  void check_f16_inputs();
   void lower_clip(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_init(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_order(const SettingNode& node, Scope& scope, const SettingDef& def);

@@ -107,8 +107,8 @@ class FunctionWriter {
 Status function_rule(OnnxBuilder& to, const Node& node) {
   XRUN_ASSIGN(const ScalarExpr expr, parse_scalar_expr(node.op->expr(node.attrs)));
   for (const ScalarNode& part : expr.nodes()) {
-    if (part.op == ScalarOp::kBf16) {
-      return content_error("XG0930", {"`{}` rounds to bf16, which is not exported", node.path},
+    if (part.op == ScalarOp::kBf16 || part.op == ScalarOp::kF16) {
+      return content_error("XG0930", {"`{}` rounds to {}, which is not exported", node.path, name_of(part.op)},
                            "export the model with precision = f32");
     }
   }

@@ -2,7 +2,6 @@
 #include "runtime/train/evaluation/inference.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <fmt/format.h>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
 #include "graph/settings/template_pairs.h"
+#include "ops/simd/convert.h"
 #include "runtime/train/evaluation/mirror.h"
 #include "runtime/train/evaluation/source_measures.h"
 #include "runtime/train/session/broken_samples.h"
@@ -299,11 +299,10 @@ Result<std::vector<float>> predict_floats(Session& session, RowSource& source, V
   if (type.dtype == DType::kF32) {
     XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events, broken));
   } else {
-    XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
+    XRUN_CHECK(is_narrow(type.dtype), "outputs are numbers that operators compute");
     std::vector<uint16_t> narrow(elements);
     XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events, broken));
-    std::transform(narrow.begin(), narrow.end(), out.begin(),
-                   [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+    ops::convert(ops::Isa::kAvx2, type.dtype, narrow.data(), DType::kF32, out.data(), std::ssize(out));
   }
   if (type.is_channels_last()) {
     to_written_order(type, out);

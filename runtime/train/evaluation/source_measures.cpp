@@ -11,6 +11,7 @@
 #include "graph/base/errors.h"
 #include "graph/layouts/partial_labels.h"
 #include "graph/settings/pair_fields.h"
+#include "ops/simd/convert.h"
 #include "runtime/device/host.h"
 
 namespace xrun::runtime {
@@ -109,11 +110,10 @@ Status SourceMeasures::read(ValueId value, std::vector<float>& to) const {
   if (type.dtype == DType::kF32) {
     return session_.read_rows(value, std::as_writable_bytes(std::span(to)));
   }
-  XRUN_CHECK(type.dtype == DType::kBF16, "results are f32 or bf16");
+  XRUN_CHECK(is_narrow(type.dtype), "results are numbers that operators compute");
   std::vector<uint16_t> narrow(to.size());
   XRUN_TRY(session_.read_rows(value, std::as_writable_bytes(std::span(narrow))));
-  std::ranges::transform(narrow, to.begin(),
-                         [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+  ops::convert(ops::Isa::kAvx2, type.dtype, narrow.data(), DType::kF32, to.data(), std::ssize(to));
   return {};
 }
 

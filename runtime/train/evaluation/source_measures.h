@@ -50,7 +50,7 @@ class SourceMeasures {
   int64_t width_of(ValueId value) const;
   std::vector<int32_t> labels_of(const std::string& label, int64_t count) const;
   Status count_labels(const One& one, MeasuredSource& counts) const;
-  // Reads the rows of the last batch, [batch, width], into `to`; bf16 becomes f32.
+  // Reads the rows of the last batch, [batch, width], into `to`; narrow numbers become f32.
   Status read(ValueId value, std::vector<float>& to) const;
   void add_pairs(One& one, const std::vector<float>* mirrored, int64_t count) const;
   Status check_verification(const One& one) const;
