@@ -103,6 +103,10 @@ void Mixing::apply(const Mix& mix, const std::byte* partner, std::byte* row) con
     blend<ops::Bf16, float>(
         partner, row, elements, mix.share, [](ops::Bf16 x) { return ops::to_float(x); },
         [](float x) { return ops::to_bf16(x); });
+  } else if (target_.dtype == DType::kF16) {
+    blend<ops::Half, float>(
+        partner, row, elements, mix.share, [](ops::Half x) { return ops::to_float(x); },
+        [](float x) { return ops::to_f16(x); });
   } else {
     blend<float, float>(partner, row, elements, mix.share, same, same);
   }
