@@ -210,7 +210,7 @@ TEST_F(MixedAnimals, EveryPlanGivesTheSameBits) {
                      "schedule.pipeline=one_f_one_b"}),
               first);
     EXPECT_EQ(train(file, file + "3",
-                    {"--devices", "3", "--set", "schedule.replicas=2", "--set", "schedule.micro_batches=2"}),
+                    {"--devices", "2", "--set", "schedule.replicas=2", "--set", "schedule.micro_batches=2"}),
               first);
   }
 }
