@@ -229,6 +229,13 @@ TEST_F(MixedAnimals, AStoppedRunResumesAndEndsWithTheSameWeights) {
   }
 }
 
+TEST_F(MixedAnimals, ShowPrintsTheStages) {
+  const CommandResult shown = run_xrun({"show", "dense.xgraph", "--emit", "checked"}, {.directory = dir_.path()});
+  EXPECT_EQ(shown.exit, 0) << shown.err;
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("mixup("));
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("cutmix("));
+}
+
 TEST_F(MixedAnimals, ClassWeightsCountForBothLabels) {
   dir_.write("w.csv", "cat,1\ndog,3\nowl,2\n");
   const std::vector<std::string> weighs{"--set", "train.class_weights=csv(\"w.csv\")"};
