@@ -10,6 +10,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "graph/op_rules.h"
 #include "graph/settings/head_def.h"
 #include "graph/types/attr.h"
 #include "graph/types/availability.h"
@@ -18,28 +19,6 @@
 namespace xrun {
 
 class GradBuilder;  // graph/passes/autodiff.h
-
-enum class RowProperty {
-  kRowWise,     // computes each sample by itself
-  kRowCoupled,  // mixes the samples of one row block (batch norm)
-  kReduces,     // sums over samples; outputs without a batch dimension are added into an accumulator (weight gradients)
-};
-
-// The operator's rule in mixed precision (graph/passes/mixed_precision.cpp).
-enum class PrecisionRule {
-  kFollows,  // computes in the dtype of its input, sums in f32 (pointwise, pooling, batch norm)
-  kNarrow,   // activations are cast to the narrow dtype; weights stay f32 and are rounded when prepared (conv, linear)
-  kWide,     // inputs are cast to f32 (losses, softmax)
-};
-
-// The layouts of operands and results that can be stored in more than one layout (assign_layouts,
-// graph/passes/passes.h).
-enum class LayoutRule {
-  kAlike,         // all operands and results have one layout (element-wise)
-  kChannelsLast,  // channels-last (convolutions, pooling, norms of channels)
-  kRowMajor,      // row-major: it works along the last dimension (linear, layer_norm)
-  kAny,           // any layout for each: the kernel uses strides (transpose, concat)
-};
 
 // The initial values of a parameter. Random values are drawn from Philox with (seed, tensor path, element) as counter.
 struct Init {

@@ -65,15 +65,22 @@ Result<std::unique_ptr<Kernel>> make_plain(const KernelSpec& spec) {
   return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
 }
 
-// Makes the kernel with `kF32` or `kBF16`, according to the dtype of the first input.
-template <MakeKernel kF32, MakeKernel kBF16>
+// Makes the kernel with `kF32`, `kBF16` or `kF16`, according to the dtype of the first input.
+template <MakeKernel kF32, MakeKernel kBF16, MakeKernel kF16>
 Result<std::unique_ptr<Kernel>> by_dtype(const KernelSpec& spec) {
-  return (spec.inputs[0].dtype == DType::kBF16 ? kBF16 : kF32)(spec);
+  const DType dtype = spec.inputs[0].dtype;
+  return (dtype == DType::kBF16 ? kBF16 : dtype == DType::kF16 ? kF16 : kF32)(spec);
+}
+
+// Returns f(number), where `number` has the C++ type of elements of `dtype`: Bf16, Half, or float for any other type.
+template <class Function>
+auto with_type(DType dtype, const Function& f) {
+  return dtype == DType::kBF16 ? f(Bf16()) : dtype == DType::kF16 ? f(Half()) : f(0.0F);
 }
 
 template <template <typename> class K>
 Result<std::unique_ptr<Kernel>> make_by_dtype(const KernelSpec& spec) {
-  return by_dtype<make_plain<K<float>>, make_plain<K<Bf16>>>(spec);
+  return by_dtype<make_plain<K<float>>, make_plain<K<Bf16>>, make_plain<K<Half>>>(spec);
 }
 
 }  // namespace xrun::ops

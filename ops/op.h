@@ -47,6 +47,7 @@ struct KernelCall {
   std::byte* scratch = nullptr;         // working memory of scratch_bytes(), aligned to 64
   uint64_t seed = 0;
   int64_t step = 0;
+  float loss_scale = 1;   // factor on the gradient with which differentiation starts
   int64_t first_row = 0;  // position of the block's first row in the global batch
   // The part of a call that is divided into parts (Kernel::parts). A call that is not divided is one part with all
   // phases.

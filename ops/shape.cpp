@@ -20,7 +20,7 @@ Error argument_error(std::string message, std::string help) {
 
 Error dtype_error(std::string_view op, const TensorType& got, std::string help) {
   return Error{ErrorKind::kContent, "XG0304",
-               "`" + std::string(op) + "` computes with f32 or bf16, not " + to_text(got), std::move(help)};
+               "`" + std::string(op) + "` computes with f32, bf16 or f16, not " + to_text(got), std::move(help)};
 }
 
 Status expect_activation(std::string_view op, const TensorType& x) {
@@ -32,7 +32,7 @@ Status expect_activation(std::string_view op, const TensorType& x) {
   if (!x.has_batch()) {
     return rank_error(op, "a tensor with a batch dimension", x, "begin its type with N");
   }
-  if (x.classes > 0 || (x.dtype != DType::kF32 && x.dtype != DType::kBF16)) {
+  if (x.classes > 0 || !is_computed(x.dtype)) {
     return dtype_error(
         op, x, x.classes > 0 ? "put `embed` before it to make features of class numbers" : "declare the input as f32");
   }

@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 #include "graph/base/alike.h"
 #include "graph/base/units.h"
@@ -12,8 +14,8 @@
 namespace xrun {
 namespace {
 
-constexpr size_t kLongest = 64;  // words longer than this are not compared
-constexpr size_t kMostListed = 5;
+constexpr size_t kLongest = 64;    // words longer than this are not compared
+constexpr size_t kMostListed = 5;  // near names
 
 // The optimal string alignment distance of two words: the number of insertions, deletions, replacements and swaps of
 // neighbouring characters. If it is larger than `most`, the result is any number above `most`.
@@ -51,15 +53,14 @@ std::string in_small_letters(std::string_view word) {
   return text;
 }
 
-// The position of the nearest candidate, or the end.
-size_t find_nearest(std::string_view written, std::span<const std::string> candidates) {
+// The positions of at most `most` candidates that are near, the nearest first; of equally near ones the first.
+std::vector<size_t> find_near(std::string_view written, std::span<const std::string> candidates, size_t most) {
+  std::vector<std::pair<size_t, size_t>> near;  // distances and positions
   if (written.size() > kLongest) {
-    return candidates.size();
+    return {};
   }
   const std::string name = in_small_letters(written);
   const size_t allowed = std::max<size_t>(1, name.size() / 3);
-  size_t best = candidates.size();
-  size_t best_distance = allowed + 1;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const std::string& known = candidates[i];
     const size_t difference = std::max(known.size(), name.size()) - std::min(known.size(), name.size());
@@ -73,17 +74,20 @@ size_t find_nearest(std::string_view written, std::span<const std::string> candi
     if (difference > allowed && !attached) {
       continue;
     }
-    size_t away = distance(name, candidate, best_distance);
+    const size_t limit = near.size() < most ? allowed + 1 : near.back().first;  // a nearer one is wanted
+    size_t away = distance(name, candidate, limit);
     if (attached) {
       away = std::min<size_t>(away, 2);
     }
     // If every character differs, it is another name and not a typing slip.
-    if (away < best_distance && away < name.size()) {
-      best = i;
-      best_distance = away;
+    if (away < limit && away < name.size()) {
+      near.insert(std::ranges::upper_bound(near, std::pair(away, i)), {away, i});
+      near.resize(std::min(near.size(), most));
     }
   }
-  return best;
+  std::vector<size_t> positions;
+  std::ranges::transform(near, std::back_inserter(positions), &std::pair<size_t, size_t>::second);
+  return positions;
 }
 
 // A name in a list: on one line, cut after a number of bytes.
@@ -99,46 +103,71 @@ std::string shown(std::string_view name) {
   return printable_line(name.substr(0, cut)) + "...";
 }
 
-// "a, b, c and 17 more" or "a, b and c", without the candidate at `left_out`.
-std::string some_of(std::span<const std::string> candidates, size_t left_out) {
-  const size_t all = candidates.size() - (left_out < candidates.size() ? 1 : 0);
-  const size_t listed = std::min(all, kMostListed);
+// "a, b and c".
+std::string list_of(std::span<const std::string> candidates, std::span<const size_t> positions) {
   std::string text;
-  for (size_t i = 0, done = 0; done < listed; ++i) {
-    if (i != left_out) {
-      ++done;
-      text += (done == 1 ? "" : done == listed && listed == all ? " and " : ", ") + shown(candidates[i]);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == positions.size() ? " and " : ", ") + shown(candidates[positions[i]]);
+  }
+  return text;
+}
+
+// The text for at most six candidates, which lists all of them. `nearest`: a position, or the end.
+std::string all_names(std::span<const std::string> candidates, size_t nearest, const std::string& alike) {
+  std::vector<size_t> others;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i != nearest) {
+      others.push_back(i);
     }
   }
-  return listed == all ? text : text + " and " + format_count(static_cast<int64_t>(all - listed)) + " more";
+  if (nearest == candidates.size()) {
+    return candidates.size() == 1 ? "the only known name is " + shown(candidates[0])
+                                  : "no known name is near; they are " + list_of(candidates, others);
+  }
+  const std::string near = "the nearest is `" + shown(candidates[nearest]) + "`" + alike;
+  return others.empty()
+             ? near
+             : near + (others.size() == 1 ? "; the other is " : "; others are ") + list_of(candidates, others);
 }
 
 }  // namespace
 
 std::string nearest(std::string_view written, const std::vector<std::string>& candidates) {
-  const size_t found = candidates.size() > kMostCandidates ? candidates.size() : find_nearest(written, candidates);
-  return found < candidates.size() ? candidates[found] : std::string();
+  if (candidates.size() > kMostCandidates) {
+    return {};
+  }
+  const std::vector<size_t> found = find_near(written, candidates, 1);
+  return found.empty() ? std::string() : candidates[found[0]];
 }
 
-std::string nearest_names(std::string_view written, std::span<const std::string> candidates) {
+std::string nearest_names(std::string_view written, std::span<const std::string> candidates, std::string_view where) {
   if (candidates.empty()) {
     return "no names are known";
   }
+  std::vector<size_t> near = find_near(written, candidates, kMostListed);
   // A known name that looks the same is what the user meant, whatever its distance in bytes.
   const auto differs = [&](const std::string& known) { return difference_of_alikes(written, known); };
-  const auto alike =
+  const auto found =
       std::ranges::find_if(candidates, [&](const std::string& known) { return !differs(known).empty(); });
-  const bool is_alike = alike != candidates.end();
-  const size_t found = is_alike ? static_cast<size_t>(alike - candidates.begin()) : find_nearest(written, candidates);
-  if (found == candidates.size()) {
-    const std::string first = candidates.size() <= kMostListed ? "they are " : "some are ";
-    return candidates.size() == 1 ? "the only known name is " + shown(candidates[0])
-                                  : "no known name is near; " + first + some_of(candidates, found);
+  std::string alike;
+  if (found != candidates.end()) {
+    alike = ", which looks the same: " + differs(*found);
+    const auto position = static_cast<size_t>(found - candidates.begin());
+    std::erase(near, position);
+    near.insert(near.begin(), position);
   }
-  std::string near = "the nearest is `" + shown(candidates[found]) + "`";
-  near += is_alike ? ", which looks the same: " + differs(*alike) : "";
-  const std::string others = some_of(candidates, found);
-  return others.empty() ? near : near + (candidates.size() == 2 ? "; the other is " : "; others are ") + others;
+  if (candidates.size() <= kMostListed + 1) {
+    return all_names(candidates, near.empty() ? candidates.size() : near[0], alike);
+  }
+  const std::string count = format_count(std::ssize(candidates));
+  if (near.empty()) {
+    return "none of the " + count + " known names is near" + (where.empty() ? "" : "; " + std::string(where));
+  }
+  std::string text = "the nearest is `" + shown(candidates[near[0]]) + "`" + alike;
+  if (near.size() > 1) {
+    text += "; " + list_of(candidates, std::span(near).subspan(1)) + (near.size() == 2 ? " is" : " are") + " also near";
+  }
+  return text + "; there are " + count + " names";
 }
 
 }  // namespace xrun

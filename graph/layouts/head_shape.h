@@ -11,6 +11,7 @@
 
 #include "graph/base/units.h"
 #include "graph/settings/head_def.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun {
 
@@ -56,11 +57,12 @@ ClassBlocks class_blocks(const Module& module, size_t head);
 struct HeadShape {
   ClassBlocks blocks;  // blocks of the whole head
   int64_t dim = 0;
-  ClassRange shard;            // class rows of this shard: whole class blocks
-  int64_t rows = 0;            // gathered rows of one pass, h (for the update sweep: the batch)
-  int64_t norm_rows = 0;       // rows of a row block, g; divides `rows`
-  bool bf16 = false;           // operands of products are rounded to bf16; sums are f32 either way
-  bool bf16_features = false;  // element type of the incoming features; their gradient is f32
+  ClassRange shard;       // class rows of this shard: whole class blocks
+  int64_t rows = 0;       // gathered rows of one pass, h (for the update sweep: the batch)
+  int64_t norm_rows = 0;  // rows of a row block, g; divides `rows`
+  bool bf16 = false;      // operands of products are rounded to bf16; sums are f32 either way
+  bool f16 = false;       // features and class weights are rounded to f16 for products, which are computed in f32
+  DType features = DType::kF32;  // element type of the incoming features; their gradient is f32
   HeadForm form;
   MarginForm margin;
   double row_weight = 1;  // d(objective) / d(loss of a row)

@@ -1,7 +1,7 @@
 // Mixed samples: the stages `mixup` and `cutmix` at the end of a binding mix each row of an input with the row before
 // it in the batch, its partner. A mixed row has two labels, and the share of a label is its weight in the loss of the
 // row; the two shares add up to 1. With the argument `one_label`, a row has only one of the two labels, which is drawn
-// with the shares as probabilities (docs/decisions/0067-a-mixed-sample-has-two-labels.md).
+// with the shares as probabilities (docs/decisions/0066-a-mixed-sample-has-two-labels.md).
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-NormLayout norm_layout(const Module& module) {
+NormLayout norm_layout(const Module& module, int senders) {
   const Graph& graph = module.graph;
   NormLayout layout;
   layout.first.assign(graph.params.size(), -1);
@@ -16,7 +16,8 @@ NormLayout norm_layout(const Module& module) {
   std::vector<size_t> order;
   for (size_t p = 0; p < graph.params.size(); ++p) {
     if (has_gradient(graph, ParamId(p)) && !graph.is_tied_copy(ParamId(p)) &&
-        (!graph.params[p].head || module.train.clip.heads) && !is_compressed(module.train, graph, ParamId(p))) {
+        (!graph.params[p].head || module.train.clip.heads) &&
+        (!is_compressed(module.train, graph, ParamId(p)) || module.train.loss_scale.is_on())) {
       order.push_back(p);
     }
   }
@@ -34,7 +35,7 @@ NormLayout norm_layout(const Module& module) {
     const TensorType& type = graph.value(graph.params[p].value).type;
     layout.first[p] = layout.total;
     layout.count[p] = graph.params[p].head ? class_blocks_of[p] : (type.elements(0, 0) + kNormChunk - 1) / kNormChunk;
-    layout.total += layout.count[p];
+    layout.total += layout.count[p] * (is_compressed(module.train, graph, ParamId(p)) ? senders : 1);
   }
   return layout;
 }

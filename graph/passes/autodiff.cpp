@@ -34,10 +34,10 @@ IdVector<ValueId, bool> find_wanted(const Graph& graph) {
 
 class Differentiator {
  public:
-  Differentiator(Graph graph, const OpRegistry& registry, double row_weight)
+  Differentiator(Graph graph, const OpRegistry& registry, const AutodiffOptions& options)
       : graph_(std::move(graph)),
         registry_(registry),
-        row_weight_(row_weight),
+        options_(options),
         forward_count_(graph_.nodes.size()),
         wanted_(find_wanted(graph_)),
         of_head_(values_of_heads(graph_)),
@@ -115,8 +115,11 @@ class Differentiator {
     for (const LossTerm& term : graph_.loss) {
       const NodeId made_by = graph_.value(term.rows).producer;
       if (made_by.valid() && !of_head_[term.rows]) {
-        XRUN_ASSIGN(std::vector<ValueId> ones,
-                    emit("fill", made_by, {term.rows}, Attrs{{"value", row_weight_ * term.factor}}));
+        Attrs attrs{{"value", options_.row_weight * term.factor}};
+        if (options_.scaled) {
+          attrs.set("scaled", true);
+        }
+        XRUN_ASSIGN(std::vector<ValueId> ones, emit("fill", made_by, {term.rows}, std::move(attrs)));
         partials_[term.rows].push_back({made_by, ones[0]});
       }
     }
@@ -190,7 +193,7 @@ class Differentiator {
 
   Graph graph_;
   const OpRegistry& registry_;
-  double row_weight_;
+  AutodiffOptions options_;
   size_t forward_count_;
   IdVector<ValueId, bool> wanted_;
   IdVector<ValueId, bool> of_head_;
@@ -259,7 +262,7 @@ void GradBuilder::set_grad(int input, ValueId grad) {
 }
 
 Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options) {
-  return Differentiator(untie(std::move(graph)), registry, options.row_weight).run();
+  return Differentiator(untie(std::move(graph)), registry, options).run();
 }
 
 }  // namespace xrun

@@ -46,6 +46,7 @@ class GradBuilder {
 
 struct AutodiffOptions {
   double row_weight = 1;  // d(objective)/d(loss of a row): 1 / batch for a mean
+  bool scaled = false;    // gradients start with the scale of the loss as a factor, which each step sets
 };
 
 // Adds backward nodes for `graph.loss` and fills `param_grads`. Weights that several operators read are untied first

@@ -12,8 +12,7 @@ Result<Graph> copy_results(Graph graph, const OpRegistry& registry) {
       return {};
     }
     const Value& value = graph.value(result);
-    const bool is_real = value.type.dtype == DType::kF32 || value.type.dtype == DType::kBF16;
-    if (copy == nullptr || value.producer.valid() || !value.type.has_batch() || !is_real) {
+    if (copy == nullptr || value.producer.valid() || !value.type.has_batch() || !is_computed(value.type.dtype)) {
       return {};
     }
     if (const auto known = copies.find(result); known != copies.end()) {

@@ -179,7 +179,7 @@ class MapFuser {
           return std::nullopt;
         }
         const ScalarId result = operand->front();
-        operands.push_back(type(input).dtype == DType::kBF16 ? group.expr.make(ScalarOp::kBf16, result) : result);
+        operands.push_back(group.expr.rounded(result, type(input).dtype));
         continue;
       }
       const auto known = std::ranges::find(group.inputs, input);

@@ -56,9 +56,7 @@ class ReductionFuser {
     Result<ScalarExpr> expr = parse_scalar_expr(node.op->expr(node.attrs));
     XRUN_CHECK(expr.ok(), "an element-wise operator has a function that cannot be read");
     // Rounds each element as it was rounded when it was stored.
-    if (graph_.value(node.outputs[0]).type.dtype == DType::kBF16) {
-      expr->set_results({expr->make(ScalarOp::kBf16, expr->results()[0])});
-    }
+    expr->set_results({expr->rounded(expr->results()[0], graph_.value(node.outputs[0]).type.dtype)});
     Attrs attrs = graph_.node(reduction).attrs;
     attrs.set("of", to_text(*expr));
     const NodeId made = rewriter_.copy(reduction, rewriter_.map(node.inputs), std::move(attrs));

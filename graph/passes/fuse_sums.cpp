@@ -61,9 +61,7 @@ class SumFuser {
       }
       attrs.set("dims" + std::to_string(i), graph_.node(sums[i]).attrs.integers("dims"));
       // Rounds each term as it was rounded when it was stored.
-      if (graph_.value(node.outputs[i]).type.dtype == DType::kBF16) {
-        results[i] = expr->make(ScalarOp::kBf16, results[i]);
-      }
+      results[i] = expr->rounded(results[i], graph_.value(node.outputs[i]).type.dtype);
     }
     expr->set_results(std::move(results));
     attrs.set("y", to_text(*expr));

@@ -8,8 +8,6 @@
 namespace xrun {
 namespace {
 
-bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16; }
-
 class Mixer {
  public:
   Mixer(const Graph& graph, const OpDef& cast, DType narrow) : rewriter_(graph), cast_(cast), narrow_(narrow) {}
@@ -36,7 +34,7 @@ class Mixer {
     std::optional<DType> common;
     for (const ValueId id : inputs) {
       const Value& value = rewriter_.result().value(id);
-      if (value.param.valid() || !is_float(value.type.dtype)) {
+      if (value.param.valid() || !is_computed(value.type.dtype)) {
         continue;
       }
       if (common && *common != value.type.dtype) {
@@ -56,7 +54,8 @@ class Mixer {
     if (const auto dtype = wish(node, inputs)) {
       for (ValueId& input : inputs) {
         const Value& value = rewriter_.result().value(input);
-        if (!value.param.valid() && !value.type.sharded && is_float(value.type.dtype) && value.type.dtype != *dtype) {
+        if (!value.param.valid() && !value.type.sharded && is_computed(value.type.dtype) &&
+            value.type.dtype != *dtype) {
           XRUN_ASSIGN(input, cast(input, *dtype, node));
         }
       }

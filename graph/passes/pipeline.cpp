@@ -69,8 +69,9 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   if (!options.training) {
     XRUN_ASSIGN(graph, copy_results(std::move(graph), registry));
   }
-  if (module.train.precision == PrecisionMode::kMixedBf16) {
-    XRUN_ASSIGN(graph, mix_precision(std::move(graph), registry, DType::kBF16));
+  if (module.train.precision != PrecisionMode::kF32) {
+    const DType narrow = module.train.precision == PrecisionMode::kMixedF16 ? DType::kF16 : DType::kBF16;
+    XRUN_ASSIGN(graph, mix_precision(std::move(graph), registry, narrow));
   }
   XRUN_ASSIGN(graph, fuse_elementwise(std::move(graph)));
   XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry, Phase::kForward));
@@ -79,7 +80,9 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   XRUN_ASSIGN(graph, fuse_reductions(std::move(graph)));
   if (options.training) {
     graph.loss = merge_terms(graph.loss);
-    XRUN_ASSIGN(graph, differentiate(std::move(graph), registry, {.row_weight = module.train.row_weight()}));
+    XRUN_ASSIGN(graph,
+                differentiate(std::move(graph), registry,
+                              {.row_weight = module.train.row_weight(), .scaled = module.train.loss_scale.is_on()}));
     XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));
     XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry, Phase::kBackward));
     XRUN_ASSIGN(graph, fuse_sums(std::move(graph), registry));

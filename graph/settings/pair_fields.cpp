@@ -4,10 +4,15 @@
 
 namespace xrun {
 
+bool has_pairs(const std::vector<Field>& fields) {
+  return std::ranges::any_of(
+      fields, [](const Field& field) { return field.name == kPairField || field.name == kTemplateField; });
+}
+
 int bound_field(const std::vector<Field>& fields, const DataBinding& binding) {
   auto found = std::ranges::find(fields, binding.field, &Field::name);
   const bool decodes = !binding.stages.empty() && binding.stages[0].name == "decode";
-  if (found == fields.end() && decodes && std::ranges::find(fields, kPairField, &Field::name) != fields.end()) {
+  if (found == fields.end() && decodes && has_pairs(fields)) {
     found = std::ranges::find(fields, true, &Field::encoded);
   }
   return found == fields.end() ? -1 : static_cast<int>(found - fields.begin());

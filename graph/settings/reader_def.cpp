@@ -6,6 +6,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/settings/data_arguments.h"
+#include "graph/settings/pair_fields.h"
 
 namespace xrun {
 namespace {
@@ -117,8 +118,11 @@ Result<std::vector<Field>> recordio_fields(const Attrs&) {
                             {"labels", per_sample(DType::kF32, {0})},
                             {"id", per_sample(DType::kI64, {})}};
 }
-Result<std::vector<Field>> pairs_fields(const Attrs&) {
-  return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}, encoded("file")};
+Result<std::vector<Field>> pairs_fields(const Attrs& args) {
+  if (args.has("templates")) {
+    return std::vector<Field>{encoded("jpeg"), unknown_label(std::string(kTemplateField)), encoded("file")};
+  }
+  return std::vector<Field>{encoded("jpeg"), {std::string(kPairField), per_sample(DType::kBool, {})}, encoded("file")};
 }
 Result<std::vector<Field>> list_fields(const Attrs& args) {
   XRUN_TRY(check_delimiter(args));
@@ -229,11 +233,11 @@ constexpr ReaderDef kReaders[] = {
      "numbers, its name; paths start at `root`, which they may not leave, or without it at the folder of the list; "
      "lists of PLSC v1 hold the pictures as base64",
      "list(\"train.tsv\", root=\"pictures\")", kReady, list_fields},
-    {"pairs", "(path: str, root: str = \"\")", "",
+    {"pairs", "(path: str, root: str = \"\", templates: str = none)", "",
      "pairs of pictures of a verification set: a `.bin` file of InsightFace, or a list with two paths and 1 (same) or "
-     "0 "
-     "in each line; paths start at `root`, or else at the folder of the list; samples 2i and 2i + 1 are pair i; "
-     "`file` is another name of `jpeg`",
+     "0 in each line; paths start at `root`, or else at the folder of the list; samples 2i and 2i + 1 are pair i; "
+     "`templates` is a list with a path, a template and a medium in each line, as IJB-C has it, and `path` then a list "
+     "with two templates and 1 or 0; `file` is another name of `jpeg`",
      "pairs(\"lfw.bin\")", kReady, pairs_fields},
     {"webdataset", "(path: list)", "",
      "samples of tar shards, named by ranges, `*` or directories; members with one name up to the first dot are a "

@@ -26,6 +26,7 @@ struct TrainSpec {
   CallSpec optimizer;
   std::vector<CurveSpec> lr;
   PrecisionMode precision = PrecisionMode::kF32;
+  LossScaleSpec loss_scale;  // kNone unless `precision` is mixed(f16)
   std::vector<GroupSpec> groups;
   uint64_t seed = 1;
   bool deterministic = false;
@@ -77,6 +78,11 @@ struct TrainSpec {
   }
   // The number of batches that a step accumulates; no micro-batch mixes their rows.
   int64_t accumulated() const { return growth ? growth->times : grad_accumulation; }
+  // Whether a step sums the squares of all gradients before it updates weights: to clip by their norm, or to find out
+  // whether a gradient is not finite because of the scale of the loss.
+  bool sums_squares() const { return clip.kind == ClipSpec::kNorm || loss_scale.is_on(); }
+  // Whether the updates of heads wait for these sums.
+  bool heads_wait_for_sums() const { return (clip.kind == ClipSpec::kNorm && clip.heads) || loss_scale.is_on(); }
   // The input of the training graph with the weight of each row's class.
   std::string weight_input() const { return class_input + ".class_weight"; }
   // The metrics of an evaluation: `eval`, or `metrics` if there is no `eval`.

@@ -10,6 +10,7 @@
 #include "graph/base/id.h"
 #include "graph/base/source.h"
 #include "graph/settings/head_def.h"
+#include "graph/settings/precision_spec.h"
 
 namespace xrun {
 
@@ -25,8 +26,6 @@ struct TrainSpan {
   double steps(int64_t samples, int64_t batch) const;
 };
 std::string to_text(const TrainSpan& span);  // "20 epochs"
-
-enum class PrecisionMode { kF32, kMixedBf16 };
 
 struct CurveSpec {
   std::string kind;  // "warmup", "constant", "cosine", "poly" or "steps"

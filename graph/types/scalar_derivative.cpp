@@ -143,6 +143,7 @@ class ForwardDerivative {
       case ScalarOp::kSigmoid:
         return product(da, make(ScalarOp::kMul, y, make(ScalarOp::kSub, number(1), y)));
       case ScalarOp::kBf16:
+      case ScalarOp::kF16:
         return da;  // the derivative of rounding is taken as 1
       default:
         return {};  // comparisons, sign and floor are constant between their steps

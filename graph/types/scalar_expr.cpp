@@ -31,7 +31,7 @@ constexpr OpFacts kFacts[] = {
     {ScalarOp::kErf, 1, "erf", true},       {ScalarOp::kSin, 1, "sin", true},
     {ScalarOp::kCos, 1, "cos", true},       {ScalarOp::kAcos, 1, "acos", true},
     {ScalarOp::kTanh, 1, "tanh", true},     {ScalarOp::kSigmoid, 1, "sigmoid", true},
-    {ScalarOp::kBf16, 1, "bf16", false},  // used by passes, not in the language
+    {ScalarOp::kBf16, 1, "bf16", false},    {ScalarOp::kF16, 1, "f16", false},  // used by passes, not in the language
 };
 
 const OpFacts& facts_of(ScalarOp op) { return kFacts[static_cast<size_t>(op)]; }
@@ -43,6 +43,17 @@ double bf16(double x) {
   const auto bits = std::bit_cast<uint32_t>(narrow);
   return std::isnan(x) ? x
                        : static_cast<double>(std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U));
+}
+
+// Below 2^-14 the distance between two numbers is 2^-24, and above it is 2^-10 of the power of two below.
+double f16(double x) {
+  const double size = std::fabs(static_cast<double>(static_cast<float>(x)));
+  if (!(size > 0 && size < 65536)) {
+    return size >= 65536 ? std::copysign(HUGE_VAL, x) : x;
+  }
+  const double step = std::ldexp(1.0, std::max(std::ilogb(size), -14) - 10);
+  const double rounded = std::nearbyint(size / step) * step;  // to the nearest, ties to even
+  return std::copysign(rounded > 65504 ? HUGE_VAL : rounded, x);
 }
 
 }  // namespace
@@ -111,6 +122,8 @@ double apply(ScalarOp op, double a, double b, double c) {
       return 1 / (1 + std::exp(-a));
     case ScalarOp::kBf16:
       return bf16(a);
+    case ScalarOp::kF16:
+      return f16(a);
   }
   return a;
 }
@@ -145,6 +158,10 @@ ScalarId ScalarExpr::share(const ScalarNode& node) {
     nodes_.push_back(node);
   }
   return at->second;
+}
+
+ScalarId ScalarExpr::rounded(ScalarId x, DType dtype) {
+  return dtype == DType::kBF16 ? make(ScalarOp::kBf16, x) : dtype == DType::kF16 ? make(ScalarOp::kF16, x) : x;
 }
 
 ScalarId ScalarExpr::input(int index) { return share({.op = ScalarOp::kInput, .args = {}, .input = index}); }

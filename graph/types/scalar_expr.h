@@ -13,6 +13,7 @@
 
 #include "graph/base/id.h"
 #include "graph/base/result.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun {
 
@@ -44,6 +45,7 @@ enum class ScalarOp : uint8_t {
   kTanh,
   kSigmoid,
   kBf16,  // rounded to bf16, to the nearest, ties to even
+  kF16,   // rounded to f16, which has a smaller range: larger numbers become infinite
 };
 
 struct ScalarTag;
@@ -72,6 +74,8 @@ class ScalarExpr {
   ScalarId constant(double value);
   // Appends an operation, or returns the id of an equal one. REQUIRES: the number of arguments that `op` has.
   ScalarId make(ScalarOp op, ScalarId a, ScalarId b = {}, ScalarId c = {});
+  // Appends the rounding to an element type; returns x if numbers of this type are not rounded: any but bf16 and f16.
+  ScalarId rounded(ScalarId x, DType dtype);
   // Appends the operations of `other`, with `inputs` in place of its inputs; returns its results.
   std::vector<ScalarId> insert(const ScalarExpr& other, std::span<const ScalarId> inputs);
   // Removes operations that no result depends on.

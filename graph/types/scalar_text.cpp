@@ -289,8 +289,10 @@ class Parser {
         return expr_.input(index);
       }
     }
-    static constexpr ScalarOp kRounding = ScalarOp::kBf16;
-    const ScalarOp* function = name == name_of(kRounding) ? &kRounding : scalar_function(name);
+    static constexpr ScalarOp kRoundings[] = {ScalarOp::kBf16, ScalarOp::kF16};
+    const auto* const rounding =
+        std::ranges::find(kRoundings, name, [](ScalarOp op) { return name_of(op); });  // internal functions
+    const ScalarOp* function = rounding != std::end(kRoundings) ? rounding : scalar_function(name);
     if (function == nullptr) {
       fail("a value");
       return nothing();

@@ -15,6 +15,12 @@ enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI64, kI
 
 Bytes size_of(DType dtype);
 std::string_view name_of(DType dtype);  // "bf16"
+// Whether operators compute with numbers of this type: f32, bf16 or f16.
+constexpr bool is_computed(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+}
+// Whether numbers of this type are computed in f32 but stored in two bytes: bf16 or f16.
+constexpr bool is_narrow(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 std::optional<DType> parse_dtype(std::string_view name);
 
 // The first dimension of a tensor may be one of these instead of a number.

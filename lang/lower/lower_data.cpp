@@ -237,8 +237,8 @@ bool ModuleBuilder::read_binding(const SettingNode& node, Scope& scope, DataBind
 bool ModuleBuilder::bind_field(Source& source, const DataBinding& binding, const std::vector<const AugmentDef*>& defs,
                                const Expr& first) {
   const int position = bound_field(source.fields, binding);
-  if (position < 0 && std::ranges::find(source.fields, kPairField, &Field::name) != source.fields.end()) {
-    return true;  // pairs have no labels; an input that `verification` needs is missed where it is used
+  if (position < 0 && has_pairs(source.fields) && source.spec.name != "train") {
+    return true;  // pairs have no labels; check_pairs reports an input that a metric needs
   }
   if (position < 0) {
     ev_.report(

@@ -123,6 +123,11 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
       return refuse(group.span, "momentum in a narrow format", "leave `states` at f32");
     }
   }
+  if (train.loss_scale.kind == LossScaleSpec::kDynamic) {
+    ev_.report(fault(kCode, setting.value_span,
+                     "`untouched = exact` repeats the updates of all steps, but a dynamic scale of the loss skips some",
+                     "", replacement("write as_is, or mixed(f16, loss_scale=1024)", setting.value_span, "as_is")));
+  }
   if (train.active_classes.kind == ActiveSpec::kAll && !active_is_wrong_) {
     ev_.report(fault(kCode, setting.value_span,
                      "`untouched = exact` applies to classes that are not active, but all classes are active", "",

@@ -1,6 +1,7 @@
 // Lowers the settings of `train` to fields of TrainSpec. Loss and metrics are in lower_loss.cpp, rates in
 // lower_curves.cpp, a growing batch in lower_growth.cpp, the optimizer and frozen weights in lower_update.cpp.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "graph/passes/untie.h"
@@ -160,6 +161,19 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   check_active_classes();
   check_compress();
   check_ema();
+  check_f16_inputs();
+}
+
+// Rejects inputs of f16 unless the gradients of the values that are computed from them have a scale.
+void ModuleBuilder::check_f16_inputs() {
+  const Graph& graph = ev_.graph();
+  for (const NamedValue& input : graph.inputs) {
+    if (graph.value(input.value).type.dtype == DType::kF16 && module_.train.precision != PrecisionMode::kMixedF16) {
+      ev_.refuse("XG0304", module_.train.span,
+                 {"the input `{}` is f16, and gradients of f16 need a scale of the loss", input.name}, "",
+                 {"write precision = mixed(f16), or make the input f32"});
+    }
+  }
 }
 
 void ModuleBuilder::lower_duration(const Settings& settings, const Scope& scope) {
@@ -213,13 +227,42 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
   }
   const BoundArg& dtype = (*bound)[0];
   if (dtype.value().text == "f16") {
-    ev_.not_yet(dtype.span, "`mixed(f16)`", replacement("write bf16", dtype.span, "bf16"));
+    module_.train.precision = PrecisionMode::kMixedF16;
   } else if (dtype.value().text != "bf16") {
     ev_.refuse("XG0205", dtype.span, {"`mixed` takes bf16 or f16, not `{}`", dtype.value().text}, "",
                replacement("write bf16", dtype.span, "bf16"));
+    return;
   }
-  if ((*bound)[1].value().kind != DatumKind::kNone) {
-    ev_.not_yet((*bound)[1].span, "`loss_scale` of `mixed`", {"leave it out: bf16 does not need it"});
+  lower_loss_scale((*bound)[1]);
+}
+
+// Reads the scale of the loss of `mixed`, which f16 needs since its range is small.
+void ModuleBuilder::lower_loss_scale(const BoundArg& scale) {
+  const Datum& value = scale.value();
+  const Span at = value.span.valid() ? value.span : scale.span;
+  const bool none = value.kind == DatumKind::kNone || value.text == "none";
+  if (module_.train.precision == PrecisionMode::kMixedBf16) {
+    if (scale.given && !none) {
+      ev_.refuse("XG0204", scale.span,
+                 {"`loss_scale` belongs to `mixed(f16)`; bf16 has the range of f32 and needs none"}, "",
+                 {"leave `loss_scale` out, or write mixed(f16)"});
+    }
+    return;
+  }
+  LossScaleSpec& spec = module_.train.loss_scale;
+  spec.kind = LossScaleSpec::kFixed;
+  if (none) {
+    spec.first = 1;
+  } else if (value.kind == DatumKind::kSymbol && value.text == "dynamic") {
+    spec.kind = LossScaleSpec::kDynamic;
+  } else if (!value.plain_number()) {
+    ev_.refuse("XG0205", at, {"`loss_scale` of `mixed` is dynamic, none or a number, not {}", to_text(value)}, "",
+               replacement("write dynamic", at, "dynamic"));
+  } else if (spec.first = value.as_double(); !is_loss_scale(spec.first)) {
+    const double near = spec.first > 1 ? std::exp2(std::min(32.0, std::round(std::log2(spec.first)))) : 1;
+    ev_.refuse("XG0214", at, {"`loss_scale` cannot be {:g}", spec.first},
+               "it is a power of two from 1 to 2^32, so that scaling rounds nothing",
+               replacement({"write {:.0f}", near}, at, {"{:.0f}", near}));
   }
 }
 

@@ -78,6 +78,8 @@ class ModuleBuilder {
   void lower_tensors(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_freeze(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_precision(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_loss_scale(const BoundArg& scale);
+  void check_f16_inputs();
   void lower_clip(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_init(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_order(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -196,6 +198,7 @@ class ModuleBuilder {
   const Field* given(const Source& source, std::string_view name) const;
   void check_metric_sources();
   void check_pairs();  // lower_verification.cpp
+  void check_bound_fields(const MetricSpec& metric, const Source& source);
   bool fits(const TensorType& input, const Field& field) const;
   const Name* declared_input(std::string_view name) const;  // NAME of `input NAME`; null if undeclared
   std::optional<Datum> data_value(std::string_view name, Span at);

@@ -103,12 +103,20 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained",
         Access(&B::lower_freeze, show_freeze)}
         .learned(freeze_lines),
-    Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "the format to which operands are rounded",
+    Def{kTrain, "", "precision", "f32, mixed(bf16), mixed(f16, loss_scale)", "f32",
+        "the format to which operands are rounded; `loss_scale` of f16 is dynamic, none or a power of two",
         Access(&B::lower_precision, show_precision)}
         .learned([](Train t) {
-          return fmt::format("precision {}\n", t.precision == PrecisionMode::kF32 ? "f32" : "mixed_bf16");
+          const LossScaleSpec& scale = t.loss_scale;
+          return fmt::format("precision {}{}\n",
+                             t.precision == PrecisionMode::kF32         ? "f32"
+                             : t.precision == PrecisionMode::kMixedBf16 ? "mixed_bf16"
+                                                                        : "mixed_f16",
+                             !scale.is_on()                          ? ""
+                             : scale.kind == LossScaleSpec::kDynamic ? " dynamic"
+                                                                     : fmt::format(" {:.0f}", scale.first));
         })
-        .of_choices("f32, mixed(dtype: symbol, loss_scale: symbol = none)"),
+        .of_choices("f32, mixed(dtype: symbol, loss_scale = dynamic)"),
     Def{kTrain, "", "seed", "int", "1", "the seed of all random numbers", kStored<&TrainSpec::seed>}.learned(),
     Def{kTrain, "", "norm_rows", "int, global", "follows from `batch`",
         "samples that batch norm normalises together and kernels compute at once",

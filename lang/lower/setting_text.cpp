@@ -82,7 +82,18 @@ std::string show_rate(const SettingDef&, const Shown& shown) {
 std::string show_freeze(const SettingDef&, const Shown& shown) { return paths_text(shown.module.train.freeze); }
 
 std::string show_precision(const SettingDef&, const Shown& shown) {
-  return shown.module.train.precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)";
+  const TrainSpec& train = shown.module.train;
+  switch (train.precision) {
+    case PrecisionMode::kMixedBf16:
+      return "mixed(bf16)";
+    case PrecisionMode::kMixedF16:
+      return train.loss_scale.kind == LossScaleSpec::kDynamic
+                 ? "mixed(f16, loss_scale=dynamic)"
+                 : fmt::format("mixed(f16, loss_scale={:.0f})", train.loss_scale.first);
+    case PrecisionMode::kF32:
+      break;
+  }
+  return "f32";
 }
 
 std::string show_clip(const SettingDef& def, const Shown& shown) {

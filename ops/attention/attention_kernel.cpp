@@ -4,9 +4,8 @@
 //    bias, mask and softmax to them; a product with v gives o.
 // 3. A dense layer computes y from o.
 // The scores of only one window exist at a time, so memory does not grow with the number of windows. The backward pass
-// computes them again from q and k. The rows of a window are copied to scratch if they are bf16 or if the sequence has
-// several windows; otherwise they are used in place (Rows).
-// Tests: tests/ops/conformance_test.cpp
+// computes them again from q and k. The rows of a window are copied to scratch if they are narrow or if the sequence
+// has several windows; otherwise they are used in place (Rows). Tests: tests/ops/conformance_test.cpp
 #include "ops/attention/attention_kernel.h"
 
 #include <algorithm>
@@ -94,7 +93,7 @@ class Rows {
  public:
   Rows(Isa isa, DType dtype, const Windows& windows) : isa_(isa), dtype_(dtype), windows_(windows) {}
 
-  // Whether the rows must be copied, because they are bf16 or the sequence has several windows.
+  // Whether the rows must be copied, because they are narrow or the sequence has several windows.
   bool move() const { return dtype_ != DType::kF32 || !windows_.is_whole(); }
 
   void gather(const std::byte* from, int64_t dim, int64_t window, float* to) const {
@@ -102,7 +101,7 @@ class Rows {
       if (dtype_ == DType::kF32) {
         std::memcpy(to + at, reinterpret_cast<const float*>(from) + position, static_cast<size_t>(n * kFloat));
       } else {
-        widen(isa_, reinterpret_cast<const Bf16*>(from) + position, to + at, n);
+        convert(isa_, dtype_, from + position * size_of(dtype_), DType::kF32, to + at, n);
       }
     });
   }
@@ -112,7 +111,7 @@ class Rows {
       if (dtype_ == DType::kF32) {
         std::memcpy(reinterpret_cast<float*>(to) + position, from + at, static_cast<size_t>(n * kFloat));
       } else {
-        narrow(isa_, from + at, reinterpret_cast<Bf16*>(to) + position, n);
+        convert(isa_, DType::kF32, from + at, dtype_, to + position * size_of(dtype_), n);
       }
     });
   }

@@ -145,10 +145,9 @@ Result<std::unique_ptr<Kernel>> make_deconv(const KernelSpec& spec) {
   if (spec.inputs.size() == 2) {
     return made;
   }
-  if (spec.inputs[0].dtype == DType::kBF16) {
-    return std::unique_ptr<Kernel>(std::make_unique<Biased<Bf16>>(spec, std::move(made)));
-  }
-  return std::unique_ptr<Kernel>(std::make_unique<Biased<float>>(spec, std::move(made)));
+  return with_type(spec.inputs[0].dtype, [&](auto number) -> Result<std::unique_ptr<Kernel>> {
+    return std::unique_ptr<Kernel>(std::make_unique<Biased<decltype(number)>>(spec, std::move(made)));
+  });
 }
 
 Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {

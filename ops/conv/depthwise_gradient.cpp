@@ -148,7 +148,7 @@ bool takes_depthwise_gradient(const dnn::ConvShape& shape) {
 Result<std::unique_ptr<Kernel>> make_depthwise_gradient(const KernelSpec& spec, const dnn::ConvShape& shape) {
   dnn::ConvShape all = shape;
   all.rows = spec.rows;
-  return spec.inputs[0].dtype == DType::kBF16 ? make_for<Bf16>(spec.isa, all) : make_for<float>(spec.isa, all);
+  return with_type(spec.inputs[0].dtype, [&](auto number) { return make_for<decltype(number)>(spec.isa, all); });
 }
 
 }  // namespace xrun::ops

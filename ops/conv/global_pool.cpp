@@ -78,15 +78,16 @@ constinit const Op kGlobalAvgPool{
             .infer = infer_global,
             .grad = grad_global,
             .shard = "nc__->nc"},
-    .cpu = by_dtype<make_global<float>, make_global<Bf16>>};
+    .cpu = by_dtype<make_global<float>, make_global<Bf16>, make_global<Half>>};
 
-constinit const Op kGlobalAvgPoolGrad{.def = {.name = "global_avg_pool.grad",
-                                              .signature = "(dy: [N, C])",
-                                              .group = "pooling",
-                                              .doc = "gradient of global_avg_pool",
-                                              .layout = LayoutRule::kChannelsLast,
-                                              .infer = infer_grad,
-                                              .shard = "nc->nc__"},
-                                      .cpu = by_dtype<make_global_grad<float>, make_global_grad<Bf16>>};
+constinit const Op kGlobalAvgPoolGrad{
+    .def = {.name = "global_avg_pool.grad",
+            .signature = "(dy: [N, C])",
+            .group = "pooling",
+            .doc = "gradient of global_avg_pool",
+            .layout = LayoutRule::kChannelsLast,
+            .infer = infer_grad,
+            .shard = "nc->nc__"},
+    .cpu = by_dtype<make_global_grad<float>, make_global_grad<Bf16>, make_global_grad<Half>>};
 
 }  // namespace xrun::ops

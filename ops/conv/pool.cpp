@@ -232,17 +232,18 @@ constexpr Op kMaxPool{
             .cost = pool_cost,
             .grad = grad_max,
             .shard = "nc__->nc__"},
-    .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>>};
+    .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>, make_pool<Half, true>>};
 
-constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
-                                  .signature = "(x: [N, C, H, W], dy: [N, C, I, J])",
-                                  .group = "pooling",
-                                  .doc = "gradient of max_pool: to the first largest cell of each window",
-                                  .layout = LayoutRule::kChannelsLast,
-                                  .infer = infer_grad,
-                                  .cost = grad_cost,
-                                  .shard = "nc__,nc__->nc__"},
-                          .cpu = by_dtype<make_pool_grad<float, true>, make_pool_grad<Bf16, true>>};
+constexpr Op kMaxPoolGrad{
+    .def = {.name = "max_pool.grad",
+            .signature = "(x: [N, C, H, W], dy: [N, C, I, J])",
+            .group = "pooling",
+            .doc = "gradient of max_pool: to the first largest cell of each window",
+            .layout = LayoutRule::kChannelsLast,
+            .infer = infer_grad,
+            .cost = grad_cost,
+            .shard = "nc__,nc__->nc__"},
+    .cpu = by_dtype<make_pool_grad<float, true>, make_pool_grad<Bf16, true>, make_pool_grad<Half, true>>};
 
 constexpr Op kAvgPool{
     .def = {.name = "avg_pool",
@@ -257,17 +258,18 @@ constexpr Op kAvgPool{
             .cost = pool_cost,
             .grad = grad_avg,
             .shard = "nc__->nc__"},
-    .cpu = by_dtype<make_pool<float, false>, make_pool<Bf16, false>>};
+    .cpu = by_dtype<make_pool<float, false>, make_pool<Bf16, false>, make_pool<Half, false>>};
 
-constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
-                                  .signature = "(dy: [N, C, I, J])",
-                                  .group = "pooling",
-                                  .doc = "gradient of avg_pool",
-                                  .layout = LayoutRule::kChannelsLast,
-                                  .infer = infer_grad,
-                                  .cost = grad_cost,
-                                  .shard = "nc__->nc__"},
-                          .cpu = by_dtype<make_pool_grad<float, false>, make_pool_grad<Bf16, false>>};
+constexpr Op kAvgPoolGrad{
+    .def = {.name = "avg_pool.grad",
+            .signature = "(dy: [N, C, I, J])",
+            .group = "pooling",
+            .doc = "gradient of avg_pool",
+            .layout = LayoutRule::kChannelsLast,
+            .infer = infer_grad,
+            .cost = grad_cost,
+            .shard = "nc__->nc__"},
+    .cpu = by_dtype<make_pool_grad<float, false>, make_pool_grad<Bf16, false>, make_pool_grad<Half, false>>};
 
 constexpr std::array<const Op*, 4> kOps{&kMaxPool, &kMaxPoolGrad, &kAvgPool, &kAvgPoolGrad};
 

@@ -12,6 +12,7 @@
 
 #include "ops/conv/winograd_products.h"
 #include "ops/conv/winograd_tiles.h"
+#include "ops/make_kernel.h"
 #include "ops/parts.h"
 
 namespace xrun::ops {
@@ -123,9 +124,10 @@ template <typename T>
 }
 
 // Packs the weights [out][in][3][3] as points in panels. With `turned`, packs the weights of the convolution that
-// computes the input gradient: in and out are exchanged, and windows are rotated by half a turn.
-[[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, bool round,
-                                       float* to) {
+// computes the input gradient: in and out are exchanged, and windows are rotated by half a turn. The weights are
+// rounded to the type T of the activations.
+template <typename T>
+[[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, float* to) {
   const int64_t step_in = turned ? out * kWeights : kWeights;
   const int64_t step_out = turned ? kWeights : in * kWeights;
   for (int64_t o = 0; o < out; o += kGroup) {
@@ -141,10 +143,7 @@ template <typename T>
       }
       float* const target = to + panel * in + i * columns + (o - panel);
       transform<kWindow, kPatch, weight_points>(
-          [&](int y, int x) __attribute__((always_inline)) {
-            const F16 w = load(lanes[y * kWindow + x]);
-            return round ? rounded_to_bf16(w) : w;
-          },
+          [&](int y, int x) __attribute__((always_inline)) { return rounded_to<T>(load(lanes[y * kWindow + x])); },
           [&](int y, int x, F16 v) __attribute__((always_inline)) { store(target + (y * kPatch + x) * in * out, v); });
     }
   }
@@ -181,8 +180,7 @@ class Winograd final : public Kernel {
   }
 
   Status prepare(int /*input*/, const TensorView& plain, std::byte* prepared, std::byte* /*scratch*/) const override {
-    pack(plain.as<float>(), shape_.channels, shape_.out_channels, turned_, std::is_same_v<T, Bf16>,
-         reinterpret_cast<float*>(prepared));
+    pack<T>(plain.as<float>(), shape_.channels, shape_.out_channels, turned_, reinterpret_cast<float*>(prepared));
     return {};
   }
 
@@ -266,10 +264,9 @@ class WinogradDw final : public Kernel {
 
 template <template <typename> class K, typename... Args>
 std::unique_ptr<Kernel> make_for(const KernelSpec& spec, Args... args) {
-  if (spec.inputs[0].dtype == DType::kBF16) {
-    return std::make_unique<K<Bf16>>(spec, args...);
-  }
-  return std::make_unique<K<float>>(spec, args...);
+  return with_type(spec.inputs[0].dtype, [&](auto number) -> std::unique_ptr<Kernel> {
+    return std::make_unique<K<decltype(number)>>(spec, args...);
+  });
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // Computes each sample as one batch of f32 matrix products. Letters of both operands and the result form the batch,
 // letters of one operand and the result form its rows or columns, and letters of only the two operands form the inner
-// dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums over
-// letters that only this operand has.
-// Tests: tests/ops/conformance_test.cpp
+// dimension. An operand is packed first if it is bf16 or f16, or if its memory is not such a matrix; packing also sums
+// over letters that only this operand has. Tests: tests/ops/conformance_test.cpp
 #include "ops/dense/einsum_kernel.h"
 
 #include <algorithm>
@@ -161,8 +160,8 @@ class Product final : public Kernel {
   Status prepare(int /*input*/, const TensorView& plain, std::byte* prepared, std::byte* /*scratch*/) const override {
     auto* const to = reinterpret_cast<float*>(prepared);
     pack(b_, plain.as<const float>(), to);
-    if constexpr (std::is_same_v<T, Bf16>) {
-      round_to_bf16(isa_, to, to, b_.elements);
+    if constexpr (!std::is_same_v<T, float>) {
+      round_to(isa_, std::is_same_v<T, Half> ? DType::kF16 : DType::kBF16, to, to, b_.elements);
     }
     return {};
   }
@@ -248,7 +247,7 @@ class Product final : public Kernel {
 }  // namespace
 
 Result<std::unique_ptr<Kernel>> make_product(const KernelSpec& spec) {
-  return by_dtype<Product<float>::make, Product<Bf16>::make>(spec);
+  return by_dtype<Product<float>::make, Product<Bf16>::make, Product<Half>::make>(spec);
 }
 
 }  // namespace xrun::ops

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Kernel>> make_grad_of(const KernelSpec& spec) {
 }
 
 Result<std::unique_ptr<Kernel>> make_grad(const KernelSpec& spec) {
-  return spec.inputs[1].dtype == DType::kBF16 ? make_grad_of<Bf16>(spec) : make_grad_of<float>(spec);
+  return with_type(spec.inputs[1].dtype, [&](auto number) { return make_grad_of<decltype(number)>(spec); });
 }
 
 }  // namespace

@@ -171,6 +171,6 @@ constinit const Op kBiasGrad{.def = {.name = "bias.grad",
                                      .infer = infer_bias_grad,
                                      .layout_of = layout_of_bias_grad,
                                      .shard_of = shard_bias_grad},
-                             .cpu = by_dtype<make_bias_grad<float>, make_bias_grad<Bf16>>};
+                             .cpu = by_dtype<make_bias_grad<float>, make_bias_grad<Bf16>, make_bias_grad<Half>>};
 
 }  // namespace xrun::ops

@@ -1,7 +1,7 @@
 // ApplyWeight computes forward passes and input gradients, WeightGradient computes weight gradients. Both divide a row
-// block into equal calls of one oneDNN primitive (rows_of_call), so that activations that are widened from bf16 to f32
-// stay in the second-level cache. Parts of a forward pass are different calls. Parts of a weight gradient are instead
-// different outputs of the weight (slices), since dividing its rows would change the order of its sums.
+// block into equal calls of one oneDNN primitive (rows_of_call), so that activations that are widened to f32 stay in
+// the second-level cache. Parts of a forward pass are different calls. Parts of a weight gradient are instead different
+// outputs of the weight (slices), since dividing its rows would change the order of its sums.
 // Tests: tests/ops/oracles_test.cpp, tests/ops/conformance_test.cpp
 #include "ops/dnn/weight_kernel.h"
 
@@ -26,9 +26,7 @@ constexpr Bytes kShortCall = 256 * kKiB;
 
 int64_t elements_of(const KernelSpec& spec, const TensorType& type) { return type.row_elements() * rows_of_call(spec); }
 
-bool widens(const KernelSpec& spec) {
-  return spec.inputs[0].dtype == DType::kBF16 && compute_dtype(spec) == DType::kF32;
-}
+bool widens(const KernelSpec& spec) { return is_narrow(spec.inputs[0].dtype) && compute_dtype(spec) == DType::kF32; }
 
 Bytes wide_bytes(int64_t elements) { return align_up(elements * static_cast<Bytes>(sizeof(float))); }
 
@@ -36,6 +34,7 @@ class ApplyWeight final : public Kernel {
  public:
   ApplyWeight(const KernelSpec& spec, dnn::Primitive use, dnn::Primitive pack)
       : isa_(spec.isa),
+        dtype_(spec.inputs[0].dtype),
         widen_(widens(spec)),
         calls_(spec.rows / rows_of_call(spec)),
         bytes_(size_of(spec.inputs[0].dtype)),
@@ -68,7 +67,7 @@ class ApplyWeight final : public Kernel {
     std::byte* from = plain.data;
     if (widen_) {
       from = scratch + align_up(pack_.scratch_bytes());
-      round_to_bf16(isa_, plain.as<float>(), reinterpret_cast<float*>(from), weight_);
+      round_to(isa_, dtype_, plain.as<float>(), reinterpret_cast<float*>(from), weight_);
     }
     const std::array<void*, 2> arguments{from, prepared};
     return pack_.run(arguments, scratch);
@@ -80,7 +79,7 @@ class ApplyWeight final : public Kernel {
     std::byte* const wide_x = call.scratch + align_up(use_.scratch_bytes());
     std::byte* const wide_y = wide_x + wide_bytes(in_);
     if (widen_) {
-      widen(isa_, reinterpret_cast<const Bf16*>(x), reinterpret_cast<float*>(wide_x), in_);
+      convert(isa_, dtype_, x, DType::kF32, wide_x, in_);
     }
     std::byte* const from = widen_ ? wide_x : x;
     std::byte* const to = widen_ ? wide_y : y;
@@ -92,12 +91,13 @@ class ApplyWeight final : public Kernel {
       XRUN_TRY(use_.run(arguments, call.scratch));
     }
     if (widen_) {
-      narrow(isa_, reinterpret_cast<const float*>(wide_y), reinterpret_cast<Bf16*>(y), out_);
+      convert(isa_, DType::kF32, wide_y, dtype_, y, out_);
     }
     return {};
   }
 
   Isa isa_;
+  DType dtype_;  // type of the activations
   bool widen_;
   int64_t calls_;
   Bytes bytes_;  // size of an element of the activations
@@ -122,6 +122,7 @@ class WeightGradient final : public Kernel {
  public:
   WeightGradient(const KernelSpec& spec, GradientCall whole, std::optional<GradientCall> slice)
       : isa_(spec.isa),
+        dtype_(spec.inputs[0].dtype),
         widen_(widens(spec)),
         calls_(spec.rows / rows_of_call(spec)),
         bytes_(size_of(spec.inputs[0].dtype)),
@@ -153,7 +154,7 @@ class WeightGradient final : public Kernel {
     std::byte* const own_x = dweight + align_up(made.use.bytes(2));
     std::byte* const own_dy = own_x + x_bytes();
     if (widen_) {
-      widen(isa_, reinterpret_cast<const Bf16*>(x), reinterpret_cast<float*>(own_x), x_);
+      convert(isa_, dtype_, x, DType::kF32, own_x, x_);
     }
     const bool moved = widen_ || made.outputs < whole_.outputs;
     for (int64_t o = outputs.begin; o < outputs.end; o += made.outputs) {
@@ -176,7 +177,7 @@ class WeightGradient final : public Kernel {
     for (int64_t at = 0; at < runs; ++at) {
       const std::byte* const from = dy + (at * whole_.outputs + first) * bytes_;
       if (widen_) {
-        widen(isa_, reinterpret_cast<const Bf16*>(from), reinterpret_cast<float*>(to) + at * n, n);
+        convert(isa_, dtype_, from, DType::kF32, reinterpret_cast<float*>(to) + at * n, n);
       } else {
         std::memcpy(to + at * n * bytes_, from, static_cast<size_t>(n * bytes_));
       }
@@ -196,6 +197,7 @@ class WeightGradient final : public Kernel {
   }
 
   Isa isa_;
+  DType dtype_;  // type of the activations
   bool widen_;
   int64_t calls_;
   Bytes bytes_;

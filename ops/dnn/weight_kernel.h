@@ -1,4 +1,4 @@
-// Kernels of operators that apply a weight (conv, linear and their gradients) over oneDNN, in f32 or bf16.
+// Kernels of operators that apply a weight (conv, linear and their gradients) over oneDNN, in f32, bf16 or f16.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace xrun::ops {
 
 // Returns the dtype in which oneDNN computes. bf16 activations are widened to f32 if the processor has no fast bf16
-// units (isa.cpp); operands are rounded to bf16 in any case.
+// units (isa.cpp), f16 activations always; operands are rounded to the narrow type in any case.
 DType compute_dtype(const KernelSpec& spec);
 
 // Returns the number of rows for which the primitive of a kernel is made: a divisor of the rows of the block, which

@@ -150,18 +150,19 @@ std::string expr_of(const Attrs& attrs) {
 
 template <class F, Status (*kGrad)(GradBuilder&)>
 constexpr Op binary_op() {
-  return {.def = {.name = F::kName,
-                  .signature = "(a: [N, ...], b: [N, ...])",
-                  .group = "pointwise",
-                  .doc = F::kDoc,
-                  .example = F::kExample,
-                  .absorbs = F::kAbsorbs,
-                  .infer = Binary<F>::infer,
-                  .expr = expr_of<F>,
-                  .fuses = true,
-                  .grad = kGrad,
-                  .shard_of = shard_broadcast},
-          .cpu = by_dtype<Binary<F>::template make<float>, Binary<F>::template make<Bf16>>};
+  return {
+      .def = {.name = F::kName,
+              .signature = "(a: [N, ...], b: [N, ...])",
+              .group = "pointwise",
+              .doc = F::kDoc,
+              .example = F::kExample,
+              .absorbs = F::kAbsorbs,
+              .infer = Binary<F>::infer,
+              .expr = expr_of<F>,
+              .fuses = true,
+              .grad = kGrad,
+              .shard_of = shard_broadcast},
+      .cpu = by_dtype<Binary<F>::template make<float>, Binary<F>::template make<Bf16>, Binary<F>::template make<Half>>};
 }
 
 constexpr Op kAdd = binary_op<Add, grad_add>();
@@ -227,7 +228,7 @@ constexpr Op kWhere{.def = {.name = "where",
                             .fuses = true,
                             .grad = grad_where,
                             .shard = "n*,n*,n*->n*"},
-                    .cpu = by_dtype<make_where<float>, make_where<Bf16>>};
+                    .cpu = by_dtype<make_where<float>, make_where<Bf16>, make_where<Half>>};
 
 constexpr Op kWhereGrad{.def = {.name = "where.grad",
                                 .signature = "(c: [N, ...], dy: [N, ...])",
@@ -235,7 +236,7 @@ constexpr Op kWhereGrad{.def = {.name = "where.grad",
                                 .doc = "gradient of a choice",
                                 .infer = same_as_input,
                                 .shard = "n*,n*->n*"},
-                        .cpu = by_dtype<make_where_grad<float>, make_where_grad<Bf16>>};
+                        .cpu = by_dtype<make_where_grad<float>, make_where_grad<Bf16>, make_where_grad<Half>>};
 
 constexpr std::array<const Op*, 6> kOps{&kAdd, &kSub, &kMul, &kDiv, &kWhere, &kWhereGrad};
 

@@ -28,12 +28,17 @@ Result<std::unique_ptr<Kernel>> make_copy(const KernelSpec& spec) {
   });
 }
 
-DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType::kBF16 : DType::kF32; }
+// Returns the target; for a text that names none, f64, which infer_cast refuses.
+DType target_of(const Attrs& attrs) {
+  const std::optional<DType> named = parse_dtype(attrs.text("to"));
+  return named && is_computed(*named) ? *named : DType::kF64;
+}
 
 Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("cast", inputs[0]));
-  if (const std::string& to = attrs.text("to"); to != "f32" && to != "bf16") {
-    return content_error("XG0303", "`cast` makes f32 or bf16, not `" + to + "`", "make it one of the two");
+  if (target_of(attrs) == DType::kF64) {
+    return content_error("XG0303", "`cast` makes f32, bf16 or f16, not `" + attrs.text("to") + "`",
+                         "make it one of the three");
   }
   OpShape shape{{with_dims(inputs[0], inputs[0].dims)}};
   shape.outputs[0].dtype = target_of(attrs);
@@ -55,16 +60,14 @@ Status grad_cast(GradBuilder& builder) {
 
 Result<std::unique_ptr<Kernel>> make_cast(const KernelSpec& spec) {
   const DType from = spec.inputs[0].dtype;
-  if (from == spec.outputs[0].dtype) {
+  const DType to = spec.outputs[0].dtype;
+  if (from == to) {
     return make_copy(spec);
   }
   const int64_t n = block_elements(spec.inputs[0], spec.rows);
-  return kernel_over_elements(n, [isa = spec.isa, from](const KernelCall& call, Range some) {
-    if (from == DType::kBF16) {
-      widen(isa, call.inputs[0].as<Bf16>() + some.begin, call.outputs[0].as<float>() + some.begin, some.size());
-    } else {
-      narrow(isa, call.inputs[0].as<float>() + some.begin, call.outputs[0].as<Bf16>() + some.begin, some.size());
-    }
+  return kernel_over_elements(n, [isa = spec.isa, from, to](const KernelCall& call, Range some) {
+    convert(isa, from, call.inputs[0].data + some.begin * size_of(from), to,
+            call.outputs[0].data + some.begin * size_of(to), some.size());
   });
 }
 
@@ -73,9 +76,9 @@ Result<OpShape> infer_fill(std::span<const TensorType> inputs, const Attrs&) {
 }
 
 Result<std::unique_ptr<Kernel>> make_fill(const KernelSpec& spec) {
-  return kernel_of([value = static_cast<float>(spec.attrs.real("value")),
+  return kernel_of([value = static_cast<float>(spec.attrs.real("value")), scaled = spec.attrs.flag("scaled", false),
                     n = block_elements(spec.outputs[0], spec.rows)](const KernelCall& call) {
-    std::fill_n(call.outputs[0].as<float>(), n, value);
+    std::fill_n(call.outputs[0].as<float>(), n, scaled ? value * call.loss_scale : value);
   });
 }
 
@@ -101,9 +104,10 @@ constexpr Op kCast{
     .cpu = make_cast};
 
 constexpr Op kFill{.def = {.name = "fill",
-                           .signature = "(x: [N, ...], value: float)",
+                           .signature = "(x: [N, ...], value: float, scaled: bool = false)",
                            .group = "shape",
-                           .doc = "a constant in the shape of x: where differentiation starts",
+                           .doc = "a constant in the shape of x, times the scale of the loss if `scaled`: where "
+                                  "differentiation starts",
                            .internal = true,
                            .infer = infer_fill,
                            .shard = "n*->n*"},

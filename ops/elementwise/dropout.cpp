@@ -144,7 +144,7 @@ constinit const Op kDropPath{.def = {.name = "drop_path",
                                      .is_identity = drops_nothing,
                                      .grad = grad_same,
                                      .shard = "n*->n*"},
-                             .cpu = by_dtype<make_drop_path<float>, make_drop_path<Bf16>>};
+                             .cpu = by_dtype<make_drop_path<float>, make_drop_path<Bf16>, make_drop_path<Half>>};
 
 constinit const Op kDropout{.def = {.name = "dropout",
                                     .signature = "(x: [N, ...], p: float)",
@@ -158,6 +158,6 @@ constinit const Op kDropout{.def = {.name = "dropout",
                                     .is_identity = drops_nothing,
                                     .grad = grad_same,
                                     .shard = "n.->n."},  // the draw of an element depends on its position
-                            .cpu = by_dtype<make_dropout<float>, make_dropout<Bf16>>};
+                            .cpu = by_dtype<make_dropout<float>, make_dropout<Bf16>, make_dropout<Half>>};
 
 }  // namespace xrun::ops

@@ -162,7 +162,7 @@ constexpr Op kFlatten{.def = {.name = "flatten",
                               .is_identity = flattens_nothing,
                               .grad = grad_reshape,
                               .shard_of = shard_reshape},
-                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
+                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>, make_reshape<Half>>};
 
 constexpr Op kReshape{.def = {.name = "reshape",
                               .signature = "(x: [N, ...], shape: dims)",
@@ -174,7 +174,7 @@ constexpr Op kReshape{.def = {.name = "reshape",
                               .infer = infer_reshape,
                               .grad = grad_reshape,
                               .shard_of = shard_reshape},
-                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
+                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>, make_reshape<Half>>};
 
 constexpr Op kTranspose{.def = {.name = "transpose",
                                 .signature = "(x: [N, ...], a: int, b: int)",
@@ -200,7 +200,7 @@ constexpr Op kReorder{.def = {.name = "reorder",
                                 return OpShape{{inputs[0]}};
                               },
                               .shard = "n.->n."},
-                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
+                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>, make_reshape<Half>>};
 
 constexpr std::array<const Op*, 10> kOps{&kFlatten,   &kReshape, &kTranspose, &kConcat,  &kSlice,
                                          &kSliceGrad, &kSplit,   &kPad,       &kPadGrad, &kReorder};

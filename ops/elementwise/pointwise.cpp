@@ -317,7 +317,7 @@ struct Pointwise {
                                        .fuses = F::kFuses,
                                        .grad = grad,
                                        .shard = "n*->n*"},
-                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
+                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>, make_forward<Half>>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(kept: [N, ...], dy: [N, ...])",
                                         .group = "pointwise",
@@ -326,7 +326,7 @@ struct Pointwise {
                                         .expr = F::d_expr,
                                         .fuses = F::d_expr != nullptr,
                                         .shard = "n*,n*->n*"},
-                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
+                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>, make_backward<Half>>};
 };
 
 template <class... F>

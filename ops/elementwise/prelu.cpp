@@ -102,7 +102,7 @@ constinit const Op kPrelu{.def = {.name = "prelu",
                                   .infer = infer_prelu,
                                   .grad = grad_prelu,
                                   .shard = "nc*,c->nc*"},
-                          .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
+                          .cpu = by_dtype<make_forward<float>, make_forward<Bf16>, make_forward<Half>>};
 
 constinit const Op kPreluGrad{.def = {.name = "prelu.grad",
                                       .signature = "(x: [N, C, ...], dy: [N, C, ...], slope: [C])",
@@ -112,6 +112,6 @@ constinit const Op kPreluGrad{.def = {.name = "prelu.grad",
                                       .layout = LayoutRule::kChannelsLast,
                                       .infer = infer_grad,
                                       .shard = "nc*,nc*,c->nc*,c"},
-                              .cpu = by_dtype<make_grad<float>, make_grad<Bf16>>};
+                              .cpu = by_dtype<make_grad<float>, make_grad<Bf16>, make_grad<Half>>};
 
 }  // namespace xrun::ops

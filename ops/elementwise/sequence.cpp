@@ -181,7 +181,7 @@ constexpr Op kClassToken{.def = {.name = "class_token",
                                  .infer = infer_token,
                                  .grad = grad_token,
                                  .shard = "n_d,d->n_d"},
-                         .cpu = by_dtype<make_token<float>, make_token<Bf16>>};
+                         .cpu = by_dtype<make_token<float>, make_token<Bf16>, make_token<Half>>};
 
 constexpr Op kClassTokenGrad{
     .def = {.name = "class_token.grad",
@@ -191,7 +191,7 @@ constexpr Op kClassTokenGrad{
             .rows = RowProperty::kReduces,
             .infer = infer_token_grad,
             .shard = "n_d->n_d,d"},
-    .cpu = by_dtype<make_token_grad<float>, make_token_grad<Bf16>>};
+    .cpu = by_dtype<make_token_grad<float>, make_token_grad<Bf16>, make_token_grad<Half>>};
 
 constexpr Op kPosition{.def = {.name = "position_embedding",
                                .signature = "(x: [N, T, D])",
@@ -201,16 +201,17 @@ constexpr Op kPosition{.def = {.name = "position_embedding",
                                .infer = infer_position,
                                .grad = grad_position,
                                .shard = "ntd,td->ntd"},
-                       .cpu = by_dtype<make_position<float>, make_position<Bf16>>};
+                       .cpu = by_dtype<make_position<float>, make_position<Bf16>, make_position<Half>>};
 
-constexpr Op kPositionGrad{.def = {.name = "position_embedding.grad",
-                                   .signature = "(dy: [N, T, D])",
-                                   .group = "attention",
-                                   .doc = "gradient of the trained vectors, summed over the samples",
-                                   .rows = RowProperty::kReduces,
-                                   .infer = infer_position_grad,
-                                   .shard = "ntd->td"},
-                           .cpu = by_dtype<make_position_grad<float>, make_position_grad<Bf16>>};
+constexpr Op kPositionGrad{
+    .def = {.name = "position_embedding.grad",
+            .signature = "(dy: [N, T, D])",
+            .group = "attention",
+            .doc = "gradient of the trained vectors, summed over the samples",
+            .rows = RowProperty::kReduces,
+            .infer = infer_position_grad,
+            .shard = "ntd->td"},
+    .cpu = by_dtype<make_position_grad<float>, make_position_grad<Bf16>, make_position_grad<Half>>};
 
 constexpr std::array<const Op*, 6> kOps{&kTake, &kTakeGrad, &kClassToken, &kClassTokenGrad, &kPosition, &kPositionGrad};
 

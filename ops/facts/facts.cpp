@@ -37,7 +37,7 @@ Rates rates_of(Isa isa) {
   return {6e10, 6e10};
 }
 
-bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type.dtype == DType::kBF16; }
+bool is_float(const TensorType& type) { return is_computed(type.dtype); }
 
 std::string types_text(const std::vector<TensorType>& types) {
   std::string text;
@@ -94,20 +94,23 @@ HeadShape timed_head(const Graph& graph, const Node& node) {
   constexpr int64_t kRows = 256;
   constexpr int64_t kClasses = 2048;
   const int64_t classes = std::min(kClasses, graph.value(node.outputs[0]).type.dims[1]);
-  const bool bf16 = feature.dtype == DType::kBF16;
   return {.blocks = {classes, class_block(classes, classes)},
           .dim = feature.dims[1],
           .shard = {0, classes},
           .rows = kRows,
           .norm_rows = kRows,
-          .bf16 = bf16,
-          .bf16_features = bf16,
+          .bf16 = feature.dtype == DType::kBF16,
+          .f16 = feature.dtype == DType::kF16,
+          .features = feature.dtype,
           .form = node.op->head(node.attrs)};
 }
 
 std::string key_of(const HeadShape& shape) {
   return fmt::format("head of {} classes, {} dims, {} rows{}{}{}", shape.blocks.classes, shape.dim, shape.rows,
-                     shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
+                     shape.bf16  ? ", bf16"
+                     : shape.f16 ? ", f16"
+                                 : "",
+                     shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
 }
 
 // The part of the last-level cache that is assumed for one core, since all cores share it.

@@ -45,6 +45,8 @@ void fill_random(std::byte* data, const TensorType& type, int64_t n, uint64_t ke
     const float v = 0.5F + stream.uniform(static_cast<uint64_t>(i));
     if (type.dtype == DType::kBF16) {
       reinterpret_cast<Bf16*>(data)[i] = to_bf16(v);
+    } else if (type.dtype == DType::kF16) {
+      reinterpret_cast<Half*>(data)[i] = to_f16(v);
     } else if (type.dtype == DType::kF32) {
       reinterpret_cast<float*>(data)[i] = v;
     }
@@ -135,7 +137,7 @@ Result<Seconds> time_prepare(const Kernel& kernel, const KernelSpec& spec, int i
 
 Seconds time_head(const HeadShape& shape, Isa isa) {
   const HeadPasses passes(shape, isa);
-  const TensorType feature{.dtype = shape.bf16 ? DType::kBF16 : DType::kF32, .dims = {kBatch, shape.dim}};
+  const TensorType feature{.dtype = shape.features, .dims = {kBatch, shape.dim}};
   const int64_t classes = shape.blocks.classes;
   const TensorType weight{.dims = {classes, shape.dim}};
   const TensorType bias{.dims = {classes}};

@@ -109,8 +109,10 @@ class HeadJoin {
   //   gradients[r]  dX partials of these rows from shard r: from HeadPasses::backward, or from sum_dx if `shards[r]`
   //                 contains several shards (graph/layouts/head_shape.h, head_gradient_rows)
   //   features      the features of these rows
-  //   out           [rows, dim]: d(objective) / d(feature)
-  void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
+  //   scale         a factor on the result: the scale of the loss in `mixed(f16)`, a power of two
+  //   out           [rows, dim]: scale * d(objective) / d(feature)
+  void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float scale,
+                 float* out) const;
 
   // Adds the dX partials of neighbouring shards for `rows` rows, which are whole row blocks. The result has the
   // subtrees of the blocks of all these shards together.

@@ -29,8 +29,8 @@ struct ActiveClasses {
   const float* corrections = nullptr;
 };
 
-// The rows of one pass (for `update`: of the whole batch), row-major [rows, dim], in f32 or bf16 according to the
-// shape.
+// The rows of one pass (for `update`: of the whole batch), row-major [rows, dim], in the element type
+// HeadShape::features.
 struct HeadRows {
   const std::byte* features = nullptr;
   // Null: no labels (predict). A row whose label is outside 0..C-1 has loss and gradient 0, and no hit.

@@ -198,7 +198,8 @@ void HeadJoin::sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* ou
   }
 }
 
-void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const {
+void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float scale,
+                         float* out) const {
   XRUN_CHECK(has_all_classes_, "the shards have all classes");
   const int64_t dim = shape_.dim;
   for (int64_t row = 0; row < rows; ++row) {
@@ -225,7 +226,7 @@ void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* fea
         if (shape_.form.cosine) {
           g = static_cast<float>((g - along * feature_at(shape_, features, row, d + i)) * inverse);
         }
-        out[row * dim + d + i] = g;
+        out[row * dim + d + i] = g * scale;
       }
     }
   }

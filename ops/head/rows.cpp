@@ -11,8 +11,13 @@ namespace xrun::ops {
 
 float feature_at(const HeadShape& shape, const std::byte* features, int64_t row, int64_t d) {
   const int64_t at = row * shape.dim + d;
-  return shape.bf16_features ? to_float(reinterpret_cast<const Bf16*>(features)[at])
-                             : reinterpret_cast<const float*>(features)[at];
+  return shape.features == DType::kBF16  ? to_float(reinterpret_cast<const Bf16*>(features)[at])
+         : shape.features == DType::kF16 ? to_float(reinterpret_cast<const Half*>(features)[at])
+                                         : reinterpret_cast<const float*>(features)[at];
+}
+
+float rounded_operand(const HeadShape& shape, float x) {
+  return shape.bf16 ? to_float(to_bf16(x)) : shape.f16 ? to_float(to_f16(x)) : x;
 }
 
 double exact_inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row) {
@@ -46,7 +51,7 @@ void pack_rows(const HeadShape& shape, const HeadLayout& layout, bool pairs, con
           reinterpret_cast<Bf16*>(gradient_rows)[there] = value;
         }
       } else {
-        const float value = shape.bf16 ? to_float(to_bf16(x)) : x;
+        const float value = rounded_operand(shape, x);
         std::memcpy(logit_rows + ((place / 32) * dims + d) * 32 + place % 32, &value, sizeof value);
         if (gradient_rows != nullptr) {
           std::memcpy(gradient_rows + ((d / 32) * rows + place) * 32 + d % 32, &value, sizeof value);

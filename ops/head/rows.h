@@ -21,8 +21,10 @@ inline int64_t row_at(const HeadShape& shape, const HeadLayout& layout, int64_t 
   return inside < shape.norm_rows && row < shape.rows ? row : -1;
 }
 
-// Reads one element of a feature row, f32 or bf16.
+// Reads one element of a feature row, f32, bf16 or f16.
 float feature_at(const HeadShape& shape, const std::byte* features, int64_t row, int64_t d);
+// Returns x as products read it: rounded to bf16 or f16 if the shape says so.
+float rounded_operand(const HeadShape& shape, float x);
 // Return 1 / max(norm, eps) of a feature row, computed in f64; the second function rounds the result to f32.
 double exact_inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);

@@ -33,7 +33,7 @@ void take_steep(const HeadWork& pass, const ClassTile& tile, bool for_dx, float*
   }
   const int64_t dims = pass.layout.dim_padded;
   const auto operand = [&](float x, float inverse, double exact) {
-    return shape.bf16 ? static_cast<double>(to_float(to_bf16(x * inverse))) : x * exact;
+    return shape.bf16 || shape.f16 ? static_cast<double>(rounded_operand(shape, x * inverse)) : x * exact;
   };
   for_steep_rows(pass, tile.classes, [&](int64_t row, int64_t inside) {
     const double g = pass.plane(kSteep)[row];

@@ -35,7 +35,9 @@ void HeadWork::pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for
                         .classes = tile.classes.count,
                         .dim = shape.dim,
                         .dim_padded = layout.dim_padded,
-                        .round = shape.bf16,
+                        .round = shape.bf16  ? HeadRounding::kBf16
+                                 : shape.f16 ? HeadRounding::kF16
+                                             : HeadRounding::kNone,
                         .rows = finds(tile.classes) ? nullptr : slice.logit_weights,
                         .rows_stride = steps(layout.dim_padded) + kHeadSkew,
                         .panels = for_dx ? slice.gradient_weights : nullptr,

@@ -15,7 +15,11 @@
 namespace xrun::ops {
 namespace {
 
-int64_t bytes_of(LoopInput input) { return input == LoopInput::kBF16 ? sizeof(Bf16) : sizeof(float); }
+bool is_narrow(LoopInput input) { return input == LoopInput::kBF16 || input == LoopInput::kF16; }
+// REQUIRES: is_narrow(input).
+DType type_of(LoopInput input) { return input == LoopInput::kF16 ? DType::kF16 : DType::kBF16; }
+
+int64_t bytes_of(LoopInput input) { return is_narrow(input) ? sizeof(Bf16) : sizeof(float); }
 
 const std::byte* element(const void* operand, LoopInput input, int64_t i) {
   return static_cast<const std::byte*>(operand) + (input == LoopInput::kUniform ? 0 : i * bytes_of(input));
@@ -86,8 +90,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
     for (size_t i = 0; i < form_.inputs.size(); ++i) {
       const std::byte* const from = element(inputs[i], form_.inputs[i], begin);
       float* const own = block(scratch, i);
-      if (form_.inputs[i] == LoopInput::kBF16) {
-        widen(isa_, reinterpret_cast<const Bf16*>(from), own, count);
+      if (is_narrow(form_.inputs[i])) {
+        convert(isa_, type_of(form_.inputs[i]), from, DType::kF32, own, count);
       } else if (form_.inputs[i] == LoopInput::kF32) {
         // An input is read in place if no element after its last one would be read, and if no result is simply an
         // input, which might be overwritten.
@@ -108,8 +112,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
         continue;
       }
       std::byte* const to = element(outputs[r], form_.outputs[r], begin);
-      if (form_.outputs[r] == DType::kBF16) {
-        narrow(isa_, result, reinterpret_cast<Bf16*>(to), count);
+      if (xrun::is_narrow(form_.outputs[r])) {
+        convert(isa_, DType::kF32, result, form_.outputs[r], to, count);
       } else {
         std::copy_n(result, count, reinterpret_cast<float*>(to));
       }

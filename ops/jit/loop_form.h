@@ -15,13 +15,19 @@ namespace xrun::ops {
 enum class LoopInput : uint8_t {
   kF32,
   kBF16,
+  kF16,
   kUniform,  // one f32 for all elements
 };
+
+// The kind of an input that has an element of `dtype` for each element of the loop.
+constexpr LoopInput loop_input(DType dtype) {
+  return dtype == DType::kBF16 ? LoopInput::kBF16 : dtype == DType::kF16 ? LoopInput::kF16 : LoopInput::kF32;
+}
 
 struct LoopForm {
   ScalarExpr expr;                // the function of one element, without nodes that no result needs
   std::vector<LoopInput> inputs;  // inputs of `expr`
-  std::vector<DType> outputs;     // types of the results: f32, or bf16 (rounded to nearest)
+  std::vector<DType> outputs;     // types of the results: f32, or bf16 or f16 (rounded to nearest)
   // If set, results are not stored. Each output consists of running sums of the squares of its result (SquareLanes), to
   // which each call adds; the results are f32.
   bool squares = false;

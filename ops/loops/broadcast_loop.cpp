@@ -21,7 +21,7 @@ std::vector<BroadcastLoop::Operand> BroadcastLoop::operands_of(const KernelSpec&
     const BroadcastReader reader(input, spec.outputs[0], spec.rows);
     const bool is_f32 = input.dtype == DType::kF32;
     if (reader.is_whole()) {
-      operands.push_back({reader, is_f32 ? LoopInput::kF32 : LoopInput::kBF16, size_of(input.dtype)});
+      operands.push_back({reader, loop_input(input.dtype), size_of(input.dtype)});
     } else {
       operands.push_back({reader, is_f32 && reader.period() == 1 ? LoopInput::kUniform : LoopInput::kF32});
     }

@@ -62,8 +62,9 @@ int64_t BroadcastReader::period() const {
 }
 
 const float* BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
-  return is_f32_ ? read_as(reinterpret_cast<const float*>(operand), begin, n, block)
-                 : read_as(reinterpret_cast<const Bf16*>(operand), begin, n, block);
+  return dtype_ == DType::kBF16  ? read_as(reinterpret_cast<const Bf16*>(operand), begin, n, block)
+         : dtype_ == DType::kF16 ? read_as(reinterpret_cast<const Half*>(operand), begin, n, block)
+                                 : read_as(reinterpret_cast<const float*>(operand), begin, n, block);
 }
 
 template <typename T>
@@ -116,10 +117,16 @@ void BroadcastSums::add(const float* terms, int64_t begin, int64_t n, float* sum
 void BroadcastSums::add(const Bf16* terms, int64_t begin, int64_t n, float* sums) const {
   add_as(terms, begin, n, sums);
 }
+void BroadcastSums::add(const Half* terms, int64_t begin, int64_t n, float* sums) const {
+  add_as(terms, begin, n, sums);
+}
 void BroadcastSums::add(const float* terms, int64_t begin, int64_t n, double* sums) const {
   add_as(terms, begin, n, sums);
 }
 void BroadcastSums::add(const Bf16* terms, int64_t begin, int64_t n, double* sums) const {
+  add_as(terms, begin, n, sums);
+}
+void BroadcastSums::add(const Half* terms, int64_t begin, int64_t n, double* sums) const {
   add_as(terms, begin, n, sums);
 }
 

@@ -58,7 +58,7 @@ class BroadcastReader {
  public:
   // REQUIRES: broadcast() of these types succeeds. `rows`: rows of the row block.
   BroadcastReader(const TensorType& operand, const TensorType& result, int64_t rows)
-      : is_f32_(operand.dtype == DType::kF32), runs_(operand, result, rows) {}
+      : dtype_(operand.dtype), runs_(operand, result, rows) {}
 
   // Whether the operand has the same elements as the result in the same order, so that nothing needs to be copied.
   bool is_whole() const { return runs_.is_one_run() && runs_.steps()[0] == 1; }
@@ -67,7 +67,7 @@ class BroadcastReader {
   // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there() is
   // true if runs are contiguous f32 and so can be read without a copy.
   int64_t run() const { return runs_.dims().back(); }
-  bool lies_there() const { return is_f32_ && runs_.steps().back() == 1; }
+  bool lies_there() const { return dtype_ == DType::kF32 && runs_.steps().back() == 1; }
   // Returns the address of `n` elements that start at `begin`: in the operand itself if they are contiguous f32 there,
   // otherwise in `block`, to which they are copied.
   const float* read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
@@ -76,7 +76,7 @@ class BroadcastReader {
   template <typename T>
   const float* read_as(const T* operand, int64_t begin, int64_t n, float* block) const;
 
-  bool is_f32_ = true;
+  DType dtype_;
   BroadcastRuns runs_;
 };
 
@@ -90,8 +90,10 @@ class BroadcastSums {
   // Adds the `n` terms that start at term `begin` of the larger tensor to `sums`, which are f32 or f64.
   void add(const float* terms, int64_t begin, int64_t n, float* sums) const;
   void add(const Bf16* terms, int64_t begin, int64_t n, float* sums) const;
+  void add(const Half* terms, int64_t begin, int64_t n, float* sums) const;
   void add(const float* terms, int64_t begin, int64_t n, double* sums) const;
   void add(const Bf16* terms, int64_t begin, int64_t n, double* sums) const;
+  void add(const Half* terms, int64_t begin, int64_t n, double* sums) const;
 
  private:
   template <typename T, typename S>

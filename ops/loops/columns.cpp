@@ -28,6 +28,9 @@ void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, flo
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, float* sums) {
   run_for<SumBody<Bf16>>(isa, x, rows, columns, Range{0, columns}, sums);
 }
+void add_column_sums(Isa isa, const Half* x, int64_t rows, int64_t columns, float* sums) {
+  run_for<SumBody<Half>>(isa, x, rows, columns, Range{0, columns}, sums);
+}
 
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Range some, float* sums) {
   run_for<SumBody<float>>(isa, x, rows, columns, some, sums);
@@ -35,6 +38,9 @@ void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Ran
 
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, Range some, float* sums) {
   run_for<SumBody<Bf16>>(isa, x, rows, columns, some, sums);
+}
+void add_column_sums(Isa isa, const Half* x, int64_t rows, int64_t columns, Range some, float* sums) {
+  run_for<SumBody<Half>>(isa, x, rows, columns, some, sums);
 }
 
 }  // namespace xrun::ops

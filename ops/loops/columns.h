@@ -15,8 +15,10 @@ namespace xrun::ops {
 // Adds the sums of the columns to `sums`: sums[c] += sum over r of x[r, c]. With `some`, only for these columns.
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, float* sums);
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, float* sums);
+void add_column_sums(Isa isa, const Half* x, int64_t rows, int64_t columns, float* sums);
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Range some, float* sums);
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, Range some, float* sums);
+void add_column_sums(Isa isa, const Half* x, int64_t rows, int64_t columns, Range some, float* sums);
 
 // Kernels that sum down columns are divided into parts at multiples of this many columns, which are one cache line of x
 // and whole lanes.

@@ -60,11 +60,10 @@ Result<std::unique_ptr<Kernel>> make_copies_of(Copies all) {
   });
 }
 
-// A kernel that runs the copies which `kCopies` returns for a spec; elements are bf16 or have four bytes.
+// A kernel that runs the copies which `kCopies` returns for a spec; elements have two or four bytes.
 template <Copies (*kCopies)(const KernelSpec&)>
 Result<std::unique_ptr<Kernel>> make_copies(const KernelSpec& spec) {
-  return spec.inputs[0].dtype == DType::kBF16 ? make_copies_of<Bf16>(kCopies(spec))
-                                              : make_copies_of<float>(kCopies(spec));
+  return is_narrow(spec.inputs[0].dtype) ? make_copies_of<Bf16>(kCopies(spec)) : make_copies_of<float>(kCopies(spec));
 }
 
 }  // namespace xrun::ops

@@ -17,7 +17,7 @@ Result<OpShape> infer_verification(std::span<const TensorType> inputs, const Att
   if (feature.rank() != 2) {
     return rank_error("verification", "features [N, D]", feature, kOnePosition);
   }
-  XRUN_TRY(expect_range("verification", "folds", attrs.integer("folds", 10), 2, 1000));
+  XRUN_TRY(expect_range("verification", "folds", attrs.integer("folds", 10), 1, 1000));
   return OpShape{{{.dtype = DType::kF32, .dims = feature.dims}}};
 }
 

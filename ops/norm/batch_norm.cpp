@@ -153,7 +153,7 @@ struct NormalizeAddBody {
     for (int64_t r = 0; r < rows; ++r, x += columns, residual += columns, y += columns) {
       for (int64_t c = 0; c < columns; c += kLanes) {
         const int64_t n = columns - c;
-        const L sum = stored<T>(normalize<L>(*p, x, c, n)) + load_upto<L>(residual + c, n);
+        const L sum = rounded_to<T>(normalize<L>(*p, x, c, n)) + load_upto<L>(residual + c, n);
         store_upto(y + c, kRelu ? rectify(sum) : sum, n);
       }
     }

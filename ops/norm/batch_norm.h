@@ -21,20 +21,11 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
 // prelu, as if it had been stored; the gradient computes the norm in f32 and does not round it.
 enum class Behind : uint8_t { kNothing, kRelu, kSlopes };  // kSlopes: prelu
 
-template <typename T, class L>
-XRUN_INLINE L stored(L v) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    return rounded_to_bf16(v);
-  } else {
-    return v;
-  }
-}
-
 // Applies the function to norms `v`.
 template <Behind kBehind, typename T, class L>
 XRUN_INLINE L follow(const NormColumns& p, L v, int64_t c, int64_t n) {
   if constexpr (kBehind == Behind::kSlopes) {
-    v = stored<T>(v);
+    v = rounded_to<T>(v);
     return if_less(L{}, v, v, v * load_upto<L>(p.slope + c, n));
   } else {
     return kBehind == Behind::kRelu ? rectify(v) : v;
@@ -106,8 +97,8 @@ Result<std::unique_ptr<Kernel>> make_norm(const KernelSpec& spec) {
     XRUN_TRY(kernel->take_function(spec, kWay, kPrelu));
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
-  return spec.inputs[0].dtype == DType::kBF16 ? make(std::make_unique<K<Bf16>>(spec))
-                                              : make(std::make_unique<K<float>>(spec));
+  return with_type(spec.inputs[0].dtype,
+                   [&](auto number) { return make(std::make_unique<K<decltype(number)>>(spec)); });
 }
 
 }  // namespace xrun::ops

@@ -206,7 +206,7 @@ constinit const Op kGroupNorm{.def = {.name = "group_norm",
                                       .cost = norm_cost,
                                       .grad = grad_group_norm,
                                       .shard = "ng__,g,g->ng__; groups=g"},
-                              .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
+                              .cpu = by_dtype<make_forward<float>, make_forward<Bf16>, make_forward<Half>>};
 
 constinit const Op kGroupNormGrad{.def = {.name = "group_norm.grad",
                                           .signature = "(x: [N, C, H, W], dy: [N, C, H, W], weight: [C])",
@@ -217,6 +217,6 @@ constinit const Op kGroupNormGrad{.def = {.name = "group_norm.grad",
                                           .infer = infer_grad,
                                           .cost = norm_cost,
                                           .shard = "ng__,ng__,g->ng__,g,g; groups=g"},
-                                  .cpu = by_dtype<make_grad<float>, make_grad<Bf16>>};
+                                  .cpu = by_dtype<make_grad<float>, make_grad<Bf16>, make_grad<Half>>};
 
 }  // namespace xrun::ops

@@ -18,14 +18,14 @@ ScalarId norm_of(ScalarExpr& expr, DType dtype) {
   const ScalarId centred = expr.make(ScalarOp::kSub, expr.input(kX), expr.input(kMean));
   const ScalarId scaled = expr.make(ScalarOp::kMul, centred, expr.input(kScale));
   const ScalarId norm = expr.make(ScalarOp::kAdd, scaled, expr.input(kBias));
-  return dtype == DType::kBF16 ? expr.make(ScalarOp::kBf16, norm) : norm;
+  return expr.rounded(norm, dtype);
 }
 
 LoopForm form_of(const ScalarExpr& function, const KernelSpec& spec, NormFunction::Way way) {
   const DType dtype = spec.inputs[0].dtype;
   const Bytes result_bytes = block_elements(spec.inputs[0], spec.rows) * size_of(dtype);
   const bool gradient = way == NormFunction::Way::kGradient;
-  const LoopInput value = dtype == DType::kBF16 ? LoopInput::kBF16 : LoopInput::kF32;
+  const LoopInput value = loop_input(dtype);
   LoopForm form;
   form.inputs = {value, LoopInput::kF32, LoopInput::kF32, LoopInput::kF32};
   std::vector<ScalarId> places{norm_of(form.expr, dtype)};

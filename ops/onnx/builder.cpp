@@ -46,6 +46,12 @@ void OnnxBuilder::add_input(const NamedValue& input) {
   made_.inputs.push_back({names_[input.value], type_of(type.dtype), type.dims});
 }
 
+std::string OnnxBuilder::add_input(OnnxValue input) {
+  input.name = unique(input.name);
+  made_.inputs.push_back(std::move(input));
+  return made_.inputs.back().name;
+}
+
 const std::string& OnnxBuilder::name_of(ValueId value) {
   if (const auto known = names_.find(value); known != names_.end()) {
     return known->second;
@@ -99,6 +105,10 @@ std::string OnnxBuilder::floats(std::vector<float> values, std::vector<int64_t> 
   return name;
 }
 
+std::string OnnxBuilder::doubles(std::vector<double> values, std::vector<int64_t> dims) {
+  return rows_of({.name = "constant", .dims = std::move(dims), .doubles = std::move(values)});
+}
+
 std::string OnnxBuilder::integers(std::vector<int64_t> values, std::vector<int64_t> dims) {
   const bool shared = values.size() <= kMostShared;
   if (const auto known = known_integers_.find({values, dims}); shared && known != known_integers_.end()) {
@@ -129,6 +139,21 @@ std::string OnnxBuilder::reshape(std::string x, std::vector<int64_t> dims) {
 
 std::string OnnxBuilder::transpose(std::string x, std::vector<int64_t> order) {
   return add("Transpose", {std::move(x)}, {{"perm", std::move(order)}});
+}
+
+std::string OnnxBuilder::reduce(std::string_view op, std::string x, int64_t axis, bool keep) {
+  std::vector<std::string> inputs{std::move(x)};
+  std::vector<OnnxAttribute> attributes{{"keepdims", int64_t{keep}}};
+  if (made_.opset >= 18) {
+    inputs.push_back(list({axis}));
+  } else {
+    attributes.push_back({"axes", std::vector<int64_t>{axis}});
+  }
+  return add(op, std::move(inputs), std::move(attributes));
+}
+
+std::string OnnxBuilder::cast(std::string x, OnnxType type) {
+  return add("Cast", {std::move(x)}, {{"to", static_cast<int64_t>(type)}});
 }
 
 std::string OnnxBuilder::product(std::string x, int rank, ValueId weight, const std::string& bias) {

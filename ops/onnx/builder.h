@@ -5,17 +5,30 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "graph/base/units.h"
 #include "ops/onnx/onnx_graph.h"
 
 namespace xrun::ops {
 
+// The form in which the class rows of heads are stored.
+struct HeadForm {
+  Bytes piece = 256 * kMiB;                // the most bytes of rows in one constant, counted in f32
+  std::set<std::string, std::less<>> fp8;  // heads whose rows are stored in fp8
+};
+
 class OnnxBuilder {
  public:
-  explicit OnnxBuilder(const Graph& graph) : graph_(graph) {}
+  // `opset`: the operator set, whose forms the nodes have.
+  explicit OnnxBuilder(const Graph& graph, int64_t opset = kOnnxOpset, HeadForm heads = {})
+      : graph_(graph), heads_(std::move(heads)) {
+    made_.opset = opset;
+  }
 
   const Graph& graph() const { return graph_; }
+  const HeadForm& heads() const { return heads_; }
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
   // The name of a value. A parameter becomes a constant when it is used for the first time. REQUIRES: the value is an
@@ -24,9 +37,12 @@ class OnnxBuilder {
   void set_name(ValueId value, std::string name) { names_[value] = std::move(name); }
   // Declares an input of the model.
   void add_input(const NamedValue& input);
+  // Declares an input of another type, and returns its name.
+  std::string add_input(OnnxValue input);
 
   // Sets the node of the graph that the next ONNX nodes belong to; their names begin with its path.
   void begin(const Node& node) { path_ = node.path; }
+  void begin(std::string path) { path_ = std::move(path); }
   // Appends a node with one result, and returns the name of the result.
   std::string add(std::string_view op, std::vector<std::string> inputs, std::vector<OnnxAttribute> attributes = {});
   // Appends a node with several results.
@@ -34,6 +50,7 @@ class OnnxBuilder {
                                        std::vector<OnnxAttribute> attributes = {});
   // Add a constant and return its name. Equal constants of few numbers are shared.
   std::string floats(std::vector<float> values, std::vector<int64_t> dims);
+  std::string doubles(std::vector<double> values, std::vector<int64_t> dims);
   std::string number(float value) { return floats({value}, {}); }
   std::string integers(std::vector<int64_t> values, std::vector<int64_t> dims);
   // A list of whole numbers as a vector, as shapes and axes are given.
@@ -43,6 +60,10 @@ class OnnxBuilder {
   // Gives `x` other dimensions. 0 stands for the same size as before, and -1 for what is left.
   std::string reshape(std::string x, std::vector<int64_t> dims);
   std::string transpose(std::string x, std::vector<int64_t> order);
+  // Applies ReduceMean, ReduceMax, ReduceMin or ReduceL2 along an axis. From operator set 18 on, their axes are an
+  // input.
+  std::string reduce(std::string_view op, std::string x, int64_t axis, bool keep);
+  std::string cast(std::string x, OnnxType type);
   // y = x · weightᵀ + bias, for x of any rank. `weight`: the parameter [out, in]; `bias`: a name, or empty.
   std::string product(std::string x, int rank, ValueId weight, const std::string& bias);
 
@@ -55,6 +76,7 @@ class OnnxBuilder {
   std::string result_name(std::string_view op);
 
   const Graph& graph_;
+  HeadForm heads_;
   OnnxGraph made_;
   std::map<ValueId, std::string> names_;
   std::set<std::string, std::less<>> used_;

@@ -1,8 +1,9 @@
 // Steps:
 //   1. Find the values that are asked for: outputs of the model and logits of heads.
 //   2. Mark the nodes on which they depend; all others, such as losses and metrics, are left out.
-//   3. Declare the inputs that are needed, then apply the rule of each marked node in the order of the graph.
-//   4. Give the results their names as outputs.
+//   3. Declare the inputs that are needed, with the nodes of their preprocessing if it is asked for.
+//   4. Apply the rule of each marked node in the order of the graph.
+//   5. Give the results their names as outputs.
 // Tests: tests/runtime/cli/commands/export_test.cpp
 #include "ops/onnx/convert.h"
 
@@ -82,15 +83,25 @@ std::vector<const Node*> needed_nodes(const Graph& graph, std::vector<ValueId> o
 }
 
 // Declares the inputs that the nodes read or that are results themselves.
-void declare_inputs(OnnxBuilder& to, const std::vector<const Node*>& nodes, const std::vector<ValueId>& wanted) {
+Status declare_inputs(OnnxBuilder& to, const ExportOptions& options, const std::vector<const Node*>& nodes,
+                      const std::vector<ValueId>& wanted) {
   for (const NamedValue& input : to.graph().inputs) {
     const auto reads = [&](const Node* node) {
       return std::ranges::find(node->inputs, input.value) != node->inputs.end();
     };
-    if (std::ranges::any_of(nodes, reads) || std::ranges::find(wanted, input.value) != wanted.end()) {
-      to.add_input(input);
+    if (std::ranges::none_of(nodes, reads) && std::ranges::find(wanted, input.value) == wanted.end()) {
+      continue;
     }
+    if (options.preprocess == nullptr) {
+      to.add_input(input);
+      continue;
+    }
+    XRUN_ASSIGN(OnnxPreprocessing made,
+                preprocessing_of(*options.preprocess, input, to.type(input.value), options.scales));
+    XRUN_TRY(add_preprocessing(to, made, input));
+    to.made().preprocessing.push_back(std::move(made));
   }
+  return {};
 }
 
 OnnxType output_type(const TensorType& type) { return type.dtype == DType::kI32 ? OnnxType::kInt32 : OnnxType::kFloat; }
@@ -136,9 +147,13 @@ Result<OnnxGraph> to_onnx(const std::string& model, const Graph& graph, const Ex
                                              : fmt::format("export its head: --with-head {}", graph.heads[0].name));
   }
   const std::vector<const Node*> nodes = needed_nodes(graph, wanted);
-  OnnxBuilder to(graph);
+  OnnxBuilder to(graph,
+                 !options.form.fp8.empty()       ? kFp8Opset
+                 : options.preprocess != nullptr ? kResizeOpset
+                                                 : kOnnxOpset,
+                 options.form);
   to.made().name = model;
-  declare_inputs(to, nodes, wanted);
+  XRUN_TRY(declare_inputs(to, options, nodes, wanted));
   for (const Node* const node : nodes) {
     const OnnxRule rule = rule_of(*node->op);
     if (rule == nullptr) {

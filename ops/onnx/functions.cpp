@@ -47,7 +47,7 @@ class FunctionWriter {
   std::string number(ScalarId id) {
     Made& made = make(id);
     if (made.number.empty()) {
-      made.number = to_.add("Cast", {made.condition}, {{"to", static_cast<int64_t>(OnnxType::kFloat)}});
+      made.number = to_.cast(made.condition, OnnxType::kFloat);
     }
     return made.number;
   }
@@ -61,7 +61,7 @@ class FunctionWriter {
   std::string condition(ScalarId id) {
     Made& made = make(id);
     if (made.condition.empty()) {
-      made.condition = to_.add("Cast", {made.number}, {{"to", static_cast<int64_t>(OnnxType::kBool)}});
+      made.condition = to_.cast(made.number, OnnxType::kBool);
     }
     return made.condition;
   }
@@ -107,8 +107,8 @@ class FunctionWriter {
 Status function_rule(OnnxBuilder& to, const Node& node) {
   XRUN_ASSIGN(const ScalarExpr expr, parse_scalar_expr(node.op->expr(node.attrs)));
   for (const ScalarNode& part : expr.nodes()) {
-    if (part.op == ScalarOp::kBf16) {
-      return content_error("XG0930", {"`{}` rounds to bf16, which is not exported", node.path},
+    if (part.op == ScalarOp::kBf16 || part.op == ScalarOp::kF16) {
+      return content_error("XG0930", {"`{}` rounds to {}, which is not exported", node.path, name_of(part.op)},
                            "export the model with precision = f32");
     }
   }

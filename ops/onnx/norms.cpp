@@ -26,8 +26,7 @@ Status layer_norm(OnnxBuilder& to, const Node& node) {
 
 Status rms_norm(OnnxBuilder& to, const Node& node) {
   const std::string x = input_of(to, node, 0);
-  const std::string mean =
-      to.add("ReduceMean", {to.add("Mul", {x, x})}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{1}}});
+  const std::string mean = to.reduce("ReduceMean", to.add("Mul", {x, x}), -1, true);
   const std::string eps = to.number(static_cast<float>(node.attrs.real("eps")));
   const std::string size = to.add("Sqrt", {to.add("Add", {mean, eps})});
   return set_result(to, node, to.add("Mul", {to.add("Div", {x, size}), input_of(to, node, 1)}));

@@ -1,5 +1,5 @@
-// A model in the terms of ONNX (operator set 17), without the types of protobuf. ops/onnx/convert.h makes it from a
-// Graph, and the module xrun_onnx.so (runtime/interchange/onnx_module.h) writes it as a file.
+// A model in the terms of ONNX, without the types of protobuf. ops/onnx/convert.h makes it from a Graph, and the module
+// xrun_onnx.so (runtime/interchange/onnx_module.h) writes it as a file.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +9,50 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::ops {
 
+// The operator sets of exported models. A model has the first one unless it needs another: 18 has `Resize` with
+// antialiasing, and 19 has fp8. libonnx 1.12, which Debian has, knows operators up to set 17.
 inline constexpr int64_t kOnnxOpset = 17;
-inline constexpr int64_t kOnnxIrVersion = 8;
+inline constexpr int64_t kResizeOpset = 18;
+inline constexpr int64_t kFp8Opset = 19;
 
 // Element types, with their numbers in TensorProto.DataType.
-enum class OnnxType : int32_t { kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kBool = 9 };
+enum class OnnxType : int32_t { kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kBool = 9, kDouble = 11, kFloat8 = 17 };
+
+inline constexpr int64_t kAnySide = 0;  // a height or a width that is not fixed
 
 // An input or output of the model. The first dimension is the batch, whose size is not fixed.
 struct OnnxValue {
   std::string name;
   OnnxType type = OnnxType::kFloat;
-  std::vector<int64_t> dims;  // kBatch for the batch
+  std::vector<int64_t> dims;  // kBatch for the batch; kAnySide
 };
 
-// A constant of the model. Exactly one of three has its values: `param` (f32 rows of a parameter, which are read when
-// the file is written), `floats` or `integers` (i64).
+// A constant of the model. Exactly one of four has its values: `param` (rows of a parameter, which are read when the
+// file is written), `floats`, `doubles` or `integers` (i64).
 struct OnnxTensor {
   std::string name;
   std::vector<int64_t> dims;  // empty: one number
   ParamId param;
   int64_t first_row = 0;   // the first row of the parameter, whose rows are dims[0]
   bool unit_rows = false;  // each row is divided by its norm, or by 1e-12 if that is larger
+  // kRows: the rows, f32. kFp8Rows: the numbers of the rows in fp8 (ops/head/row_format.h). kScales: the scales of the
+  // latter, f32, which `unit_rows` divides by the norms of the rows.
+  enum class Part : uint8_t { kRows, kFp8Rows, kScales } part = Part::kRows;
   std::vector<float> floats;
+  std::vector<double> doubles;
   std::vector<int64_t> integers;
 
-  OnnxType type() const { return param.valid() || !floats.empty() ? OnnxType::kFloat : OnnxType::kInt64; }
+  OnnxType type() const {
+    if (param.valid() && part == Part::kFp8Rows) {
+      return OnnxType::kFloat8;
+    }
+    return param.valid() || !floats.empty() ? OnnxType::kFloat : doubles.empty() ? OnnxType::kInt64 : OnnxType::kDouble;
+  }
 };
 
 struct OnnxAttribute {
@@ -52,12 +68,25 @@ struct OnnxNode {
   std::vector<OnnxAttribute> attributes;
 };
 
+// An input that takes what a source gives: the stages of its data binding are nodes of the model.
+struct OnnxPreprocessing {
+  std::string input;             // input of the model, and of the file
+  Field field;                   // the values that it takes; decoded pictures have the order C, H, W here
+  std::vector<CallSpec> stages;  // the stages that are nodes, in their order
+  std::vector<double> means;     // those of `standardize`, if it is one of them
+  std::vector<double> deviations;
+};
+
 struct OnnxGraph {
   std::string name;
+  int64_t opset = kOnnxOpset;
   std::vector<OnnxValue> inputs, outputs;
   std::vector<OnnxTensor> constants;
   std::vector<OnnxNode> nodes;  // in topological order
   std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<OnnxPreprocessing> preprocessing;
+
+  int64_t ir_version() const { return opset < kFp8Opset ? 8 : 9; }
 };
 
 }  // namespace xrun::ops

@@ -86,24 +86,17 @@ constexpr std::array<NamedOnnxRule, 12> kRules{{{"stop_gradient", same},
 
 // ---- reductions ----
 
-std::vector<OnnxAttribute> along(const Node& node, bool axes) {
-  std::vector<OnnxAttribute> attributes{{"keepdims", int64_t{node.attrs.flag("keep", false)}}};
-  if (axes) {
-    attributes.push_back({"axes", std::vector<int64_t>{node.attrs.integer("axis")}});
-  }
-  return attributes;
+Status reduced(OnnxBuilder& to, const Node& node, std::string_view op) {
+  return set_result(to, node,
+                    to.reduce(op, input_of(to, node, 0), node.attrs.integer("axis"), node.attrs.flag("keep", false)));
 }
 
-Status mean(OnnxBuilder& to, const Node& node) {
-  return set_result(to, node, to.add("ReduceMean", {input_of(to, node, 0)}, along(node, true)));
-}
-Status max(OnnxBuilder& to, const Node& node) {
-  return set_result(to, node, to.add("ReduceMax", {input_of(to, node, 0)}, along(node, true)));
-}
-Status sum(OnnxBuilder& to, const Node& node) {  // the only one whose axes are an input in operator set 17
-  return set_result(
-      to, node,
-      to.add("ReduceSum", {input_of(to, node, 0), to.list({node.attrs.integer("axis")})}, along(node, false)));
+Status mean(OnnxBuilder& to, const Node& node) { return reduced(to, node, "ReduceMean"); }
+Status max(OnnxBuilder& to, const Node& node) { return reduced(to, node, "ReduceMax"); }
+Status sum(OnnxBuilder& to, const Node& node) {  // its axes are an input in operator set 17, too
+  return set_result(to, node,
+                    to.add("ReduceSum", {input_of(to, node, 0), to.list({node.attrs.integer("axis")})},
+                           {{"keepdims", int64_t{node.attrs.flag("keep", false)}}}));
 }
 
 constexpr std::array<NamedOnnxRule, 3> kReductions{{{"mean", mean}, {"max", max}, {"sum", sum}}};

@@ -169,7 +169,7 @@ struct Reduce {
     ScalarExpr seed;
     ScalarId element = seed.input(0);
     element = F::kAddsUp ? element : seed.make(ScalarOp::kDiv, element, seed.constant(static_cast<double>(n)));
-    element = x.dtype == DType::kBF16 ? seed.make(ScalarOp::kBf16, element) : element;
+    element = seed.rounded(element, x.dtype);
     seed.set_results({element});
     return set_function_grads(builder, function, dy, &seed);
   }
@@ -285,11 +285,10 @@ struct Reduce {
   // Makes the kernel for the type of the results. The first operand does not determine it, since operands of a function
   // may be parameters, which are f32.
   static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
-    const bool narrow = spec.outputs[0].dtype == DType::kBF16;
-    if (spec.attrs.has("of")) {
-      return narrow ? make_of_function<Bf16>(spec) : make_of_function<float>(spec);
-    }
-    return narrow ? make_forward<Bf16>(spec) : make_forward<float>(spec);
+    return with_type(spec.outputs[0].dtype, [&](auto number) {
+      using T = decltype(number);
+      return spec.attrs.has("of") ? make_of_function<T>(spec) : make_forward<T>(spec);
+    });
   }
 
   template <typename T>
@@ -326,7 +325,7 @@ struct Reduce {
                                         .layout = F::kNeedsInput ? LayoutRule::kAlike : LayoutRule::kAny,
                                         .infer = infer_dims,
                                         .shard_of = shard_grad},
-                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
+                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>, make_backward<Half>>};
 };
 
 constexpr std::array<const Op*, 6> kOps{&Reduce<Mean>::kForward, &Reduce<Mean>::kBackward, &Reduce<Sum>::kForward,

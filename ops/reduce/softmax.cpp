@@ -148,7 +148,7 @@ struct Map {
                                        .cost = cost,
                                        .grad = grad,
                                        .shard_of = shard_but_axis},
-                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
+                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>, make_forward<Half>>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(kept: [N, ...], dy: [N, ...])",
                                         .group = F::kPrecision == PrecisionRule::kWide ? "pointwise" : "norm",
@@ -157,7 +157,7 @@ struct Map {
                                         .infer = same_as_input,
                                         .cost = cost,
                                         .shard_of = shard_but_axis},
-                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
+                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>, make_backward<Half>>};
 };
 
 constexpr std::array<const Op*, 4> kOps{&Map<Softmax>::kForward, &Map<Softmax>::kBackward, &Map<L2Norm>::kForward,

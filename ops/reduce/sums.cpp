@@ -83,8 +83,8 @@ class ResultSums {
   void end(Range some, std::byte* scratch, const TensorView& output) const {
     const At at = at_of(scratch);
     if (order_ == Order::kSamples) {
-      return result_.dtype == DType::kBF16 ? store_sums(sums_of(some), at.floats, output.as<Bf16>())
-                                           : store_sums(sums_of(some), at.floats, output.as<float>());
+      return with_type(result_.dtype,
+                       [&](auto number) { store_sums(sums_of(some), at.floats, output.as<decltype(number)>()); });
     }
     if (order_ == Order::kColumns) {
       end_block(at);
@@ -153,7 +153,7 @@ constexpr Op kAddSum{.def = {.name = "add.sum",
                              .infer = infer_dims,
                              .sums = true,
                              .shard_of = shard_broadcast},
-                     .cpu = by_dtype<make_add_sum<float>, make_add_sum<Bf16>>};
+                     .cpu = by_dtype<make_add_sum<float>, make_add_sum<Bf16>, make_add_sum<Half>>};
 
 // param.sum adds to the accumulator of a parameter: sums over the samples, and over the dimensions in which the
 // parameter was broadcast.
@@ -189,7 +189,7 @@ constexpr Op kParamSum{
             .infer = infer_param_sum,
             .sums = true,
             .shard_of = shard_broadcast},
-    .cpu = by_dtype<make_param_sum<float>, make_param_sum<Bf16>>};
+    .cpu = by_dtype<make_param_sum<float>, make_param_sum<Bf16>, make_param_sum<Half>>};
 
 std::string dims_of(size_t result) { return "dims" + std::to_string(result); }
 

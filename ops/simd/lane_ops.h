@@ -64,6 +64,8 @@ XRUN_INLINE F compute(F a, F b, F c) {
       return sigmoid_lanes(a);
     case ScalarOp::kBf16:
       return rounded_to_bf16(a);
+    case ScalarOp::kF16:
+      return rounded_to_f16(a);
     case ScalarOp::kInput:
     case ScalarOp::kConstant:
       break;
@@ -83,7 +85,7 @@ auto with_scalar_op(ScalarOp op, const Function& f, std::index_sequence<kIndex..
   return kCalls[static_cast<size_t>(op)](f);
 }
 
-inline constexpr size_t kScalarOps = static_cast<size_t>(ScalarOp::kBf16) + 1;
+inline constexpr size_t kScalarOps = static_cast<size_t>(ScalarOp::kF16) + 1;
 
 template <class Function>
 auto with_scalar_op(ScalarOp op, const Function& f) {

@@ -39,6 +39,11 @@ struct I8x2 {
 struct Bf16 {
   uint16_t bits;
 };
+// An f16 number (IEEE binary16). Its subnormal numbers are kept: the conversions of F16C ignore the modes that flush
+// them.
+struct Half {
+  uint16_t bits;
+};
 
 // ---- arithmetic of F8x2, like that of F16
 #define XRUN_LANES_OPERATOR(sign)                                                                   \
@@ -162,6 +167,17 @@ XRUN_INLINE L load(const Bf16* p) {
   }
 }
 
+XRUN_INLINE F8 widened(const Half* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+template <class L = F16>
+XRUN_INLINE L load(const Half* p) {
+  const F8x2 both{widened(p), widened(p + 8)};
+  if constexpr (std::is_same_v<L, F8x2>) {
+    return both;
+  } else {
+    return joined(both);
+  }
+}
+
 // Returns the bits of the nearest bf16, ties to even. NaN stays NaN.
 XRUN_INLINE U16 bf16_bits(F16 v) {
   const U16 u = reinterpret_cast<U16>(v);
@@ -181,6 +197,13 @@ XRUN_INLINE F8x2 rounded_to_bf16(F8x2 v) {
   return {reinterpret_cast<F8>(bf16_bits(v.low) << 16), reinterpret_cast<F8>(bf16_bits(v.high) << 16)};
 }
 
+// Rounds to the nearest f16, ties to even, stored as f32; numbers beyond the range become infinite. NaN stays NaN.
+XRUN_INLINE __m128i half_bits(F8 v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+XRUN_INLINE F8x2 rounded_to_f16(F8x2 v) {
+  return {_mm256_cvtph_ps(half_bits(v.low)), _mm256_cvtph_ps(half_bits(v.high))};
+}
+XRUN_INLINE F16 rounded_to_f16(F16 v) { return joined(rounded_to_f16(halves_of(v))); }
+
 XRUN_INLINE void store(float* p, F16 v) { std::memcpy(p, &v, sizeof v); }
 XRUN_INLINE void store(float* p, F8x2 v) {
   _mm256_storeu_ps(p, v.low);
@@ -194,6 +217,24 @@ XRUN_INLINE void store(Bf16* p, F8x2 v) {
   // Packing interleaves the quarters of both registers; the permutation restores their order.
   const __m256i both = _mm256_packus_epi32(__m256i(bf16_bits(v.low)), __m256i(bf16_bits(v.high)));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(both, 0b11011000));
+}
+
+XRUN_INLINE void store(Half* p, F8x2 v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half_bits(v.low));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), half_bits(v.high));
+}
+XRUN_INLINE void store(Half* p, F16 v) { store(p, halves_of(v)); }
+
+// Rounds sixteen numbers to the type T, stored as f32.
+template <typename T, class L>
+XRUN_INLINE L rounded_to(L v) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return rounded_to_bf16(v);
+  } else if constexpr (std::is_same_v<T, Half>) {
+    return rounded_to_f16(v);
+  } else {
+    return v;
+  }
 }
 
 // Loads the first n < 16 elements, with zeros in the remaining lanes.
@@ -251,8 +292,11 @@ XRUN_INLINE Bf16 to_bf16(float x) {
   const uint32_t rounded = x == x ? (u + 0x7FFFU + ((u >> 16) & 1U)) >> 16 : (u >> 16) | 0x40U;
   return Bf16{static_cast<uint16_t>(rounded)};
 }
+XRUN_INLINE float to_float(Half x) { return _cvtsh_ss(x.bits); }
+XRUN_INLINE Half to_f16(float x) { return Half{static_cast<uint16_t>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT))}; }
 XRUN_INLINE void assign(float& to, float x) { to = x; }
 XRUN_INLINE void assign(Bf16& to, float x) { to = to_bf16(x); }
+XRUN_INLINE void assign(Half& to, float x) { to = to_f16(x); }
 
 // Multiplies n numbers by `scale` and converts them from `From` to `To`: y[i] = x[i] · scale. A body of run_for.
 template <typename From, typename To>

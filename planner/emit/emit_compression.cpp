@@ -27,12 +27,15 @@ Operand Emitter::pairs_operand(Role role, ParamId param, int device, int sender)
           .bytes = bytes};
 }
 
+// Whether gradients are compressed after the sums of squares of all gradients are known. Compression changes the states
+// of the senders, and a step whose gradients are not finite changes no state.
+bool Emitter::compresses_late() const { return request_.module.train.loss_scale.is_on(); }
+
 void Emitter::emit_compression(int stage_index) {
   const std::vector<ParamId> compressed = compressed_gradients(stage_index);
   if (compressed.empty()) {
     return;
   }
-  emit_sender_sums(stage_index);
   for (int replica = 0; replica < program_.replicas; ++replica) {
     const int device = device_of(stage_index, replica);
     for (const ParamId param : compressed) {
@@ -57,7 +60,7 @@ void Emitter::emit_compression(int stage_index) {
 // Emits the sums over the replicas of each sender, before the compression. While the gradients of a bucket travel to
 // their owners, the gradients of the previous bucket are summed.
 void Emitter::emit_sender_sums(int stage_index) {
-  if (program_.sender_replicas == 1) {
+  if (program_.sender_replicas == 1 || compressed_gradients(stage_index).empty()) {
     return;
   }
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, true);
@@ -89,6 +92,9 @@ Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_
     }
     compress.operands.push_back(pairs_operand(Role::kPairs, param, device, owners_.sender_of(replica)));
     compress.operands.back().param = param;
+  }
+  if (compresses_late() && !compress.operands.empty()) {
+    compress.operands.push_back(whole(Role::kNorms, Access::kRead, norms_.at(device)));
   }
   return compress;
 }

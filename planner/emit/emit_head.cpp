@@ -296,7 +296,8 @@ void Emitter::emit_head_updates() {
       add_selection(h, shard, run);
       add_softmax(h, Access::kRead, run);
       add_weights(h, shard, run, true);
-      if (const auto norms = norms_.find(shard.device); norms != norms_.end() && request_.module.train.clip.heads) {
+      if (const auto norms = norms_.find(shard.device);
+          norms != norms_.end() && request_.module.train.heads_wait_for_sums()) {
         run.operands.push_back(whole(Role::kNorms, Access::kRead, norms->second));
       }
       add_head_scratch(h, shard, HeadPass::kUpdate, run);

@@ -1,6 +1,7 @@
 // Emits the end of a step, in this order: sum the gradient partials of each replica; compress gradients, or sum them
 // over replicas; sum the gradients of tied weights; gather batch statistics, from which running statistics are
-// computed; compute and gather the norms of gradients, if they are clipped; update the weights.
+// computed; compute and gather the sums of squares of gradients, if the step needs them; update the weights. If the
+// loss has a scale, gradients are compressed after the sums, once all are known to be finite.
 // Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
@@ -12,9 +13,14 @@ namespace xrun::planner {
 void Emitter::emit_update() {
   emit_folds();
   emit_statistics_gather();
-  norm_layout_ = norm_layout(request_.module);
-  if (request_.module.train.clip.kind == ClipSpec::kNorm && norm_layout_.total > 0) {
+  norm_layout_ = norm_layout(request_.module, program_.senders());
+  if (request_.module.train.sums_squares() && norm_layout_.total > 0) {
     emit_norms();
+  }
+  if (compresses_late()) {
+    for (const Stage& one : program_.stages) {
+      emit_compression(one.index);
+    }
   }
   for (const Stage& one : program_.stages) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
@@ -148,7 +154,10 @@ void Emitter::emit_folds() {
       }
       add(std::move(fold));
     }
-    emit_compression(one.index);
+    emit_sender_sums(one.index);
+    if (!compresses_late()) {
+      emit_compression(one.index);
+    }
     if (program_.replicas > 1) {
       emit_replica_sums(one.index);
     }
@@ -205,19 +214,18 @@ void Emitter::emit_statistics_gather() {
 
 // Returns the operand for the sums of squares of `param`; for a head's parameter, of its class blocks `part`.
 Operand Emitter::norms_operand(ParamId param, BlockRange part, int device, Access access) const {
-  const auto at = static_cast<size_t>(param.index);
   const bool of_head = graph_.param(param).head;
   constexpr auto kSum = static_cast<Bytes>(sizeof(double));
   return {.role = Role::kNorms,
           .access = access,
           .buffer = norms_.at(device),
           .param = param,
-          .offset = (norm_layout_.first[at] + (of_head ? part.begin : 0)) * kSum,
-          .bytes = (of_head ? part.size() : norm_layout_.count[at]) * kSum};
+          .offset = norm_layout_.offset(param) + (of_head ? part.begin * kSum : 0),
+          .bytes = of_head ? part.size() * kSum : norm_layout_.bytes(param)};
 }
 
 void Emitter::add_norm_buffers() {
-  const bool with_heads = request_.module.train.clip.heads;
+  const bool with_heads = request_.module.train.heads_wait_for_sums();
   std::set<int> devices;
   for (const Stage& one : program_.stages) {
     devices.insert(one.devices.begin(), one.devices.end());
@@ -243,12 +251,16 @@ void Emitter::emit_norms() {
       const int device = device_of(one.index, replica);
       Instruction norm{.kind = Kind::kNorm, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
-        if (is_compressed(param) || graph_.is_tied_copy(param)) {
-          continue;  // a compressed gradient is clipped before compression; a tied weight counts for its first reader
+        const bool compressed = is_compressed(param);
+        if (!norm_layout_.has(param) || (compressed && !owners_.owns(param, replica))) {
+          continue;
         }
         norm.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
         norm.operands.push_back(norms_operand(param, {}, device, Access::kWrite));
-        if (replica == 0) {  // replicas have equal values
+        if (compressed) {
+          norm.operands.back().offset = norm_layout_.offset(param, owners_.sender_of(replica));
+        }
+        if (replica == 0 || compressed) {  // without compression replicas have equal values
           made[device].push_back(norm.operands.back());
         }
       }

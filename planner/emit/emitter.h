@@ -135,6 +135,7 @@ class Emitter {
   // emit_compression.cpp
   bool is_compressed(ParamId param) const { return owners_.compresses(param); }
   std::vector<ParamId> compressed_gradients(int stage) const;  // in the order of the parameters
+  bool compresses_late() const;
   void emit_compression(int stage);
   void emit_sender_sums(int stage);
   Instruction compress(const std::vector<ParamId>& compressed, int stage, int replica) const;

@@ -49,7 +49,7 @@ enum class Purpose : uint8_t {
   kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
   kHeadScratch,   // scratch memory for one pass of one shard, head_scratch_bytes in size
   kScratch,       // scratch memory of kernels: one aligned slice per worker
-  kNorms,         // f64 partial sums of squares for clip = norm, for all tensors that the clip counts, in name order. A
+  kNorms,         // f64 partial sums of squares of the gradients that are counted (norm_layout.h), in name order. A
            // tensor of a head has one sum for each class block; other tensors have one sum per 4 096 elements (the
            // last may be short)
   kResult,  // per-row loss and metrics (and outputs, in inference), which the trainer reads after the step. It has

@@ -116,7 +116,7 @@ double row_weight_of(const Module& module, NodeId loss) {
 }
 
 bool needs_update_sweep(const TrainSpec& train, int64_t rows) {
-  return rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads);
+  return rows < train.batch || train.heads_wait_for_sums();
 }
 
 }  // namespace xrun::planner

@@ -51,7 +51,7 @@ enum class Role : uint8_t {
   kWeight,        // weight `param`
   kState,         // state `index` of the optimizer for `param`
   kPrepared,      // the prepared form of `param` for input `index` of `node`; for a head (without node): 1 / norms
-  kNorms,         // sums of squares of `param` or, if `param` is invalid, of all tensors that the clip counts
+  kNorms,         // sums of squares of `param` or, if `param` is invalid, of all tensors that are counted
   kRunningState,  // input `index` of `node`, folded from kStatistics
   kStatistics,    // output `index` of `node`, for all row blocks of the batch
   // kCopy: each kFrom is followed by its kTo.

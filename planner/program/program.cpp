@@ -33,7 +33,8 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.rows = rows;
   shape.norm_rows = program.norm_rows;
   shape.bf16 = head.bf16;
-  shape.bf16_features = graph.value(head.feature).type.dtype == DType::kBF16;
+  shape.features = graph.value(head.feature).type.dtype;
+  shape.f16 = shape.features == DType::kF16;
   const Node& node = graph.node(head.node);
   XRUN_CHECK(node.op->head != nullptr, "a head's node is a classifier");
   shape.form = node.op->head(node.attrs);

@@ -93,7 +93,7 @@ struct HeadPlan {
   int64_t dim = 0;
   int64_t class_block = 0;    // ClassBlocks::size from the module (graph/layouts/head_shape.h)
   int64_t rows = 0;           // h: rows of one head pass; h == batch gives the fused update
-  bool update_sweep = false;  // rows are updated in a sweep at the end of the step (h < batch, or clip counts heads)
+  bool update_sweep = false;  // rows are updated in a sweep at the end of the step (needs_update_sweep)
   int64_t top_k = 1;          // number of best classes that are kept per row
   bool bf16 = false;          // HeadShape::bf16
   // Copies of the fields of HeadShape with these names.

@@ -32,8 +32,10 @@ class UpdateOperands : OperandView {
 
   // The operations on the gradients of a replica of a stage, in the order in which they must run. Each runs once,
   // except sums, which run once for each bucket and round.
-  enum Rank { kFold, kSenderSums, kCompress, kSums, kTiedSums, kNorm, kUpdate };
+  enum Rank { kFold, kSenderSums, kCompress, kSums, kTiedSums, kNorm, kLateCompress, kUpdate };
   int rank_of_instruction() const;
+  // With a scale of the loss, gradients are compressed once all are known to be finite.
+  int rank_of_compression() const { return module_.train.loss_scale.is_on() ? kLateCompress : kCompress; }
   std::set<ParamId> gradients_named() const;
 
   // verify_gradient_operands.cpp: the operands of one instruction
@@ -44,6 +46,7 @@ class UpdateOperands : OperandView {
   Status take_term(Role role, ParamId param, int replica, Slice slice);
   Status check_tied_sums();
   Status check_norms(ParamId param);
+  Status take_all_norms();
   Status check_update();
   Status check_fold(NodeId id);
 
@@ -51,7 +54,7 @@ class UpdateOperands : OperandView {
   bool sums_slices(const Stage& stage, int replica);
   bool compresses(const Stage& stage, int replica) const;
   bool has_tied(const Stage& stage) const;
-  bool has_counted(const Stage& stage) const;
+  bool has_counted(const Stage& stage, int replica) const;
   Status check_complete();
 
   int states_;                                 // number of optimizer states

@@ -76,7 +76,7 @@ class Buffers {
         params_(program),
         owners_(program, module),
         states_(optimizer_states(module)),
-        norm_bytes_(norm_layout(module).bytes()) {
+        norm_bytes_(norm_layout(module, program.senders()).bytes()) {
     for (const Stage& stage : program.stages) {
       for (size_t replica = 0; replica < stage.devices.size(); ++replica) {
         of_replica_.insert({stage.devices[replica], static_cast<int>(replica)});

@@ -88,30 +88,44 @@ class ExchangeOperands : ExchangeView {
   // Lists the sums of squares that each device computes and sends: for the weights of a stage, the device of replica 0;
   // for heads, the devices of the shards.
   void list_norms() {
-    const NormLayout layout = norm_layout(module_);
+    const NormLayout layout = norm_layout(module_, program_.senders());
     constexpr auto kSum = static_cast<Bytes>(sizeof(double));
     for (const Stage& stage : program_.stages) {
       norm_devices_.insert(stage.devices.begin(), stage.devices.end());
       for (const ParamId param : gradients_of(stage, false)) {
-        const auto at = static_cast<size_t>(param.index);
         if (graph_.is_tied_copy(param)) {
           continue;  // the squares of a tied weight are counted for its first reader
         }
-        made_norms_[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
+        made_norms_[stage.devices[0]].insert({layout.offset(param), layout.bytes(param)});
       }
+      list_norms_of_senders(stage, layout);
     }
     for (const HeadPlan& plan : program_.heads) {
       for (const HeadShard& shard : plan.shards) {
-        if (!module_.train.clip.heads || !plan.loss.valid() || plan.frozen || !has_rows(shard)) {
+        if (!module_.train.heads_wait_for_sums() || !plan.loss.valid() || plan.frozen || !has_rows(shard)) {
           continue;
         }
         norm_devices_.insert(shard.device);
+        if (!module_.train.clip.heads) {
+          continue;
+        }
         const BlockRange blocks = plan.blocks().of_rows({shard.row_begin, shard.row_end});
         for (const ParamId param : {plan.weight, plan.bias}) {
           if (param.valid()) {
-            made_norms_[shard.device].insert(
-                {(layout.first[static_cast<size_t>(param.index)] + blocks.begin) * kSum, blocks.size() * kSum});
+            made_norms_[shard.device].insert({layout.offset(param) + blocks.begin * kSum, blocks.size() * kSum});
           }
+        }
+      }
+    }
+  }
+
+  // With a scale of the loss, each sender counts the gradients that it compresses.
+  void list_norms_of_senders(const Stage& stage, const NormLayout& layout) {
+    for (const ParamId param : module_.train.loss_scale.is_on() ? gradients_of(stage, true) : std::set<ParamId>()) {
+      for (int replica = 0; replica < program_.replicas; ++replica) {
+        if (owners_.owns(param, replica)) {
+          made_norms_[stage.devices[static_cast<size_t>(replica)]].insert(
+              {layout.offset(param, owners_.sender_of(replica)), layout.bytes(param)});
         }
       }
     }

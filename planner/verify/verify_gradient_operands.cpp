@@ -35,7 +35,7 @@ Status UpdateOperands::check_gradient() {
   }
   XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, own(param, Purpose::kWeight), param));
   if (sums_pairs) {
-    if ((owners_.owns(param, one_->replica) && !done().contains(kCompress)) ||
+    if ((owners_.owns(param, one_->replica) && !done().contains(rank_of_compression())) ||
         (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
       return at_fault("adds pairs of `{}` that no instruction makes or brings", graph_.param(param).name);
     }
@@ -156,13 +156,22 @@ Status UpdateOperands::check_norms(ParamId param) {
   if (norms->purpose != Purpose::kNorms) {
     return misplaced(*norms);
   }
-  const NormLayout layout = norm_layout(module_);
-  constexpr auto kSum = static_cast<Bytes>(sizeof(double));
+  if (compressed(param) && program_.sender_replicas > 1 && rounds_summed(param) == 0) {
+    return at_fault("counts the gradient of `{}` before the replicas of its node have summed it",
+                    graph_.param(param).name);
+  }
+  const NormLayout layout = norm_layout(module_, program_.senders());
   return take({.role = Role::kNorms,
                .access = Access::kWrite,
                .param = param,
-               .offset = layout.first[static_cast<size_t>(param.index)] * kSum,
-               .bytes = layout.count[static_cast<size_t>(param.index)] * kSum});
+               .offset = layout.offset(param, compressed(param) ? owners_.sender_of(one_->replica) : 0),
+               .bytes = layout.bytes(param)});
+}
+
+// Takes the operand for the sums of squares of all gradients.
+Status UpdateOperands::take_all_norms() {
+  XRUN_ASSIGN(const Buffer* norms, next(Role::kNorms));
+  return norms->purpose == Purpose::kNorms ? take_whole(Role::kNorms, Access::kRead, norms) : misplaced(*norms);
 }
 
 Status UpdateOperands::check_update() {
@@ -186,9 +195,8 @@ Status UpdateOperands::check_update() {
                      .bytes = prepared->bytes}));
     }
   }
-  if (module_.train.clip.kind == ClipSpec::kNorm && norm_layout(module_).total > 0) {
-    XRUN_ASSIGN(const Buffer* norms, next(Role::kNorms));
-    XRUN_TRY(norms->purpose == Purpose::kNorms ? take_whole(Role::kNorms, Access::kRead, norms) : misplaced(*norms));
+  if (module_.train.sums_squares() && norm_layout(module_, program_.senders()).total > 0) {
+    XRUN_TRY(take_all_norms());
   }
   if (!next_is(Role::kScratch)) {
     return {};

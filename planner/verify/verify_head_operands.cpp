@@ -42,7 +42,7 @@ class HeadOperands : HeadOperandView {
     if ((is_head_sweep(one_->kind) && !head().update_sweep) || (one_->kind == Kind::kHeadNorms && !clipped)) {
       return at_fault("is a pass that its head does not have");
     }
-    return check_shard_pass(clipped);
+    return check_shard_pass();
   }
 
   // Checks the selection of a shard's active classes. It reads the labels of all rows of the batch in the input buffer.
@@ -100,7 +100,7 @@ class HeadOperands : HeadOperandView {
     return take_whole(Role::kLogits, access, buffer);
   }
 
-  Status check_shard_pass(bool clipped) {
+  Status check_shard_pass() {
     const HeadPlan& plan = head();
     const HeadShard& shard = plan.shards[static_cast<size_t>(one_->shard)];
     XRUN_TRY(take_rows(Role::kFeature, plan.feature));
@@ -125,12 +125,16 @@ class HeadOperands : HeadOperandView {
     XRUN_TRY(check_weights(shard, fused || one_->kind == Kind::kHeadUpdate));
     if (one_->kind == Kind::kHeadNorms) {
       XRUN_TRY(check_norms(shard));
-    } else if (one_->kind == Kind::kHeadUpdate && clipped) {
+    } else if (one_->kind == Kind::kHeadUpdate && waits_for_sums()) {
       XRUN_ASSIGN(const Buffer* norms, next(Role::kNorms));
       XRUN_TRY(norms->purpose == Purpose::kNorms ? take_whole(Role::kNorms, Access::kRead, norms) : misplaced(*norms));
     }
     XRUN_TRY(check_scratch(shard));
     return end();
+  }
+
+  bool waits_for_sums() const {
+    return module_.train.heads_wait_for_sums() && norm_layout(module_, program_.senders()).total > 0;
   }
 
   Status check_weights(const HeadShard& shard, bool update) {
@@ -165,7 +169,7 @@ class HeadOperands : HeadOperandView {
   }
 
   Status check_norms(const HeadShard& shard) {
-    const NormLayout layout = norm_layout(module_);
+    const NormLayout layout = norm_layout(module_, program_.senders());
     const BlockRange blocks = head().blocks().of_rows({shard.row_begin, shard.row_end});
     for (const ParamId param : {head().weight, head().bias}) {
       if (!param.valid()) {
@@ -179,7 +183,7 @@ class HeadOperands : HeadOperandView {
       XRUN_TRY(take({.role = Role::kNorms,
                      .access = Access::kWrite,
                      .param = param,
-                     .offset = (layout.first[static_cast<size_t>(param.index)] + blocks.begin) * kSum,
+                     .offset = layout.offset(param) + blocks.begin * kSum,
                      .bytes = blocks.size() * kSum}));
     }
     return {};

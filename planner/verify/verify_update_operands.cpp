@@ -156,6 +156,8 @@ Status UpdateOperands::check() {
   }
   if (one_->kind == Kind::kUpdate) {
     XRUN_TRY(check_update());
+  } else if (one_->kind == Kind::kCompress && rank == kLateCompress) {
+    XRUN_TRY(take_all_norms());
   }
   return end();
 }
@@ -167,7 +169,7 @@ int UpdateOperands::rank_of_instruction() const {
     case Kind::kSumReplicas:
       return next_is(Role::kSum) && compressed(one_->operands[at_].param) ? kSenderSums : kSums;
     case Kind::kCompress:
-      return kCompress;
+      return rank_of_compression();
     case Kind::kSumTied:
       return kTiedSums;
     case Kind::kNorm:
@@ -188,6 +190,11 @@ std::set<ParamId> UpdateOperands::gradients_named() const {
     std::erase_if(named, [&](ParamId param) { return !owners_.owns(param, one_->replica); });
   } else if (one_->kind == Kind::kNorm) {
     std::erase_if(named, [&](ParamId param) { return graph_.is_tied_copy(param); });
+    for (const ParamId param : compressed_[stage]) {
+      if (module_.train.loss_scale.is_on() && owners_.owns(param, one_->replica)) {
+        named.insert(param);
+      }
+    }
   } else if (one_->kind == Kind::kUpdate || one_->kind == Kind::kSumTied) {
     named = held(named, one_->replica, one_->device);
   }
@@ -215,23 +222,24 @@ bool UpdateOperands::has_tied(const Stage& stage) const {
                              [&](ParamId param) { return graph_.param(param).tied.valid(); });
 }
 
-// Whether the clip counts any gradient of the stage.
-bool UpdateOperands::has_counted(const Stage& stage) const {
-  return std::ranges::any_of(whole_[static_cast<size_t>(stage.index)],
+// Whether the replica of the stage sums the squares of any gradient.
+bool UpdateOperands::has_counted(const Stage& stage, int replica) const {
+  return (module_.train.loss_scale.is_on() && compresses(stage, replica)) ||
+         std::ranges::any_of(whole_[static_cast<size_t>(stage.index)],
                              [&](ParamId param) { return !graph_.is_tied_copy(param); });
 }
 
-// Checks that, for every replica of every stage with gradients, all partials and replicas have been summed, the clip
-// has counted the gradients, and the weights have been updated.
+// Checks that, for every replica of every stage with gradients, all partials and replicas have been summed, the squares
+// of the gradients have been summed if the step needs this, and the weights have been updated.
 Status UpdateOperands::check_complete() {
-  const bool clipped = module_.train.clip.kind == ClipSpec::kNorm;
+  const bool summed = module_.train.sums_squares();
   for (const Stage& stage : program_.stages) {
     for (int replica = 0; program_.training && replica < program_.replicas; ++replica) {
       const size_t wanted = gradients_[static_cast<size_t>(stage.index)].empty()
                                 ? 0
                                 : 1U + (program_.partials > program_.replicas ? 1 : 0) +
                                       (compresses(stage, replica) ? 1 : 0) + (has_tied(stage) ? 1 : 0) +
-                                      (clipped && has_counted(stage) ? 1 : 0);
+                                      (summed && has_counted(stage, replica) ? 1 : 0);
       std::set<int>& steps = done_[{stage.index, replica}];
       steps.erase(kSenderSums);
       steps.erase(kSums);

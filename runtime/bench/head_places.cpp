@@ -19,7 +19,7 @@ HeadShape shape_of(const HeadCase& one, int64_t shard) {
           .rows = one.batch,
           .norm_rows = one.batch % kRowBlock == 0 ? kRowBlock : one.batch,
           .bf16 = one.bf16,
-          .bf16_features = one.bf16,
+          .features = one.bf16 ? DType::kBF16 : DType::kF32,
           .form = one.form,
           .margin = one.margin,
           .row_weight = 1 / static_cast<double>(one.batch),

@@ -111,7 +111,7 @@ class HeadStep {
                            workers);
     });
     ++update_.step;
-    join_.reduce_dx(gradients_, memory_ + at_.features, one_.batch, at<float>(at_.feature_gradient));
+    join_.reduce_dx(gradients_, memory_ + at_.features, one_.batch, 1, at<float>(at_.feature_gradient));
   }
 
   double mean_loss() const {

@@ -77,6 +77,7 @@ class DirectoryStore final : public CheckpointStore {
     std::string path;
     std::optional<PendingDirectory> directory;  // directory that is being written; rank 0 only
     std::vector<Record> records;                // the best steps by each metric, as known when this save began
+    LossScale loss_scale;                       // LossScale() if the run does not scale its loss
     std::vector<int64_t> needed;                // steps that second copies still needed when the save began
     RankFiles files;
   };

@@ -48,6 +48,7 @@ Result<std::optional<CheckpointStore::Resumed>> DirectoryStore::resume(TrainStat
     }
     return error;
   }
+  state.set_loss_scale(resumed_scale(state.loss_scale_spec(), info.manifest.loss_scale.value_or(state.loss_scale())));
   history_ = info.manifest.history;
   records_ = info.manifest.records;
   if (info.manifest.math_digest != options_.math_digest) {

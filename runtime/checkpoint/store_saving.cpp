@@ -83,7 +83,7 @@ Error DirectoryStore::no_thread() {
 }
 
 Result<DirectoryStore::Pending> DirectoryStore::begin(const TrainState& state, int64_t step, int64_t samples) {
-  Pending pending{.step = step, .samples = samples, .records = records_};
+  Pending pending{.step = step, .samples = samples, .records = records_, .loss_scale = state.loss_scale()};
   if (copies_ != nullptr) {
     pending.needed = copies_->needed();
   }
@@ -203,7 +203,10 @@ Status DirectoryStore::write_manifest(Pending& pending, Bytes& bytes) {
   manifest.records = pending.records;
   XRUN_ASSIGN(manifest.classes, write_classes());
   manifest.scales = options_.scales;
-  manifest.format = manifest.scales.empty() ? 5 : 6;
+  if (pending.loss_scale != LossScale()) {
+    manifest.loss_scale = pending.loss_scale;
+  }
+  manifest.format = manifest.loss_scale ? 7 : manifest.scales.empty() ? 5 : 6;
   for (const auto& files : pending.files) {
     manifest.files.insert(manifest.files.end(), files.begin(), files.end());
   }

@@ -207,7 +207,7 @@ void add_eval(CLI::App& app, CommandLine& line) {
       ->type_name("OUTPUT");
   eval->add_option("--folds", line.eval.folds, "the number of folds of `--on FILE` (10)")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{2}, int64_t{1000}));
+      ->check(CLI::Range(int64_t{1}, int64_t{1000}));
   eval->add_flag("--no-flip", line.eval.no_flip, "compare the pictures of `--on FILE` without their mirror images");
   eval->add_option("--roc", line.eval.roc,
                    "also write the ROC curves of `verification`, as points (FILE.json) or as a picture (FILE.svg)")

@@ -16,6 +16,11 @@ void add_export_flags(CLI::App& command, ExportArgs& args) {
       .add_option("--topk", args.topk,
                   "with `--with-head`: export the best classes and their logits instead of all logits")
       ->check(CLI::Range(1, 1000));
+  command.add_flag(
+      "--fp8-rows", args.fp8_rows,
+      "with `--with-head`: class rows that the model keeps in fp8 stay in fp8, which needs operator set 19");
+  command.add_flag("--preprocess", args.preprocess,
+                   "also export the stages of the data block: the file takes decoded pictures, or columns of a table");
   command
       .add_option("--python", args.python,
                   "the Python whose onnxruntime runs the file before it gets its name (python3)")

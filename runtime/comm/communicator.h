@@ -46,8 +46,9 @@ struct Completion {
 
 // The result of a step. The ranks of a run combine their outcomes (Communicator::agree) into one for all ranks.
 struct Outcome {
-  Status status;      // an error of any rank, or OK
-  bool stop = false;  // whether any rank was asked to stop
+  Status status;         // an error of any rank, or OK
+  bool stop = false;     // whether any rank was asked to stop
+  bool skipped = false;  // whether any rank has skipped the update of the step
 };
 
 // Carries out the exchanges of a program that belong to devices of this process; each is posted once per step. Threads:

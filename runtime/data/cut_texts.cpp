@@ -16,7 +16,7 @@ constexpr int64_t kMostRead = int64_t{1} << 18;
 }  // namespace
 
 std::optional<Error> SampleRows::cut_texts() const {
-  const auto input = std::ranges::find_if(inputs_, [](const Input& one) { return one.transform.hashes_ngrams(); });
+  const auto input = std::ranges::find_if(inputs_, [](const RowInput& one) { return one.transform.hashes_ngrams(); });
   if (input == inputs_.end()) {
     return std::nullopt;
   }

@@ -221,6 +221,7 @@ class Rows final : public RowSource {
   Result<std::optional<int64_t>> label(const std::string& input, int64_t sample) override {
     return rows_->label(input, number_of(sample), label_scratch_);
   }
+  const TemplatePairs* templates() const override { return rows_->reader().templates(); }
 
   void begin(int64_t first, int64_t rows, const BatchView& batch) override {
     XRUN_CHECK(first >= 0 && rows >= 0 && first + rows <= samples(), "rows outside the source");

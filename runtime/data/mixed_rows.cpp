@@ -28,7 +28,7 @@ MixPlaces MixPlaces::of(const Graph& graph, const DataSpec& data) {
 }
 
 // Writes the label of a sample into the input `to`, and the weight of its class into `weight_to`.
-Status SampleRows::write_label(const Input& label, const DrawnSample& sample, AugmentScratch& scratch,
+Status SampleRows::write_label(const RowInput& label, const DrawnSample& sample, AugmentScratch& scratch,
                                const BatchView& batch, int64_t row, size_t to, size_t weight_to) const {
   if (batch.wants(to, row)) {
     std::byte* const at = batch.inputs[to] + row * label.transform.row_bytes();
@@ -44,7 +44,7 @@ Status SampleRows::write_label(const Input& label, const DrawnSample& sample, Au
 
 Result<Mix> SampleRows::mix(const DrawnSample& own, const DrawnSample& partner, AugmentScratch& scratch,
                             const BatchView& batch, int64_t row) const {
-  const auto mixed = std::ranges::find(inputs_, mix_.mixed, &Input::index);
+  const auto mixed = std::ranges::find(inputs_, mix_.mixed, &RowInput::index);
   XRUN_CHECK(mixed != inputs_.end(), "rows that no binding mixes");
   const Mixing& mixing = *mixed->transform.mixing();
   const Mix mix = mixing.draw(own.key);
@@ -55,7 +55,7 @@ Result<Mix> SampleRows::mix(const DrawnSample& own, const DrawnSample& partner, 
     XRUN_TRY(fill_input(*mixed, partner.number, partner.key, scratch, scratch.partner.data()));
   }
   const DrawnSample& other = is_mixed && !mix.swaps ? partner : own;
-  for (const Input& label : inputs_) {
+  for (const RowInput& label : inputs_) {
     if (label.transform.target().classes > 0) {
       if (mix.swaps) {
         XRUN_TRY(write_label(label, partner, scratch, batch, row, label.index, weigh_to_));

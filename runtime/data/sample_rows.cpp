@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "graph/layouts/mixed_labels.h"
@@ -22,7 +23,7 @@ bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
 Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch,
                         int64_t row, std::span<RowLabel> labels) const {
   const bool weighs = !weights_.empty() && batch.wants(weigh_to_, row);
-  for (const Input& input : inputs_) {
+  for (const RowInput& input : inputs_) {
     if (!input.needed) {
       zero_input(input, batch, row);
     } else if (batch.wants(input.index, row) || (weighs && input.index == weigh_by_)) {
@@ -44,7 +45,7 @@ float SampleRows::weight_of(int32_t label) const {
 Status SampleRows::count_labels(int64_t sample, AugmentScratch& scratch, std::span<RowLabel> labels) const {
   XRUN_DCHECK(labels.size() == partial_.size(), "a row has each partial label");
   for (size_t i = 0; i < partial_.size(); ++i) {
-    const Input& input = *std::ranges::find(inputs_, partial_[i].input, &Input::name);
+    const RowInput& input = *std::ranges::find(inputs_, partial_[i].input, &RowInput::name);
     scratch.labels.resize(static_cast<size_t>(partial_[i].positions));
     XRUN_TRY(fill_input(input, sample, {}, scratch, reinterpret_cast<std::byte*>(scratch.labels.data())));
     const auto has_label = [](int32_t label) { return label >= 0; };
@@ -55,7 +56,7 @@ Status SampleRows::count_labels(int64_t sample, AugmentScratch& scratch, std::sp
   return {};
 }
 
-Status SampleRows::read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+Status SampleRows::read_input(const RowInput& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                               std::byte* to) const {
   XRUN_TRY(reader_->read(sample, input.field, scratch.source));
   scratch.end_part("read");
@@ -64,7 +65,7 @@ Status SampleRows::read_input(const Input& input, int64_t sample, const DrawKey&
   return done;
 }
 
-Status SampleRows::fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+Status SampleRows::fill_input(const RowInput& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                               std::byte* to) const {
   Status done = read_input(input, sample, key, scratch, to);
   if (done.ok()) {
@@ -109,7 +110,7 @@ Result<std::optional<int64_t>> read_flag(const Reader& reader, const std::string
 
 Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t sample,
                                                  AugmentScratch& scratch) const {
-  const auto found = std::ranges::find(inputs_, input, &Input::name);
+  const auto found = std::ranges::find(inputs_, input, &RowInput::name);
   if (found == inputs_.end()) {
     return read_flag(*reader_, name_, input, sample, scratch.source);
   }
@@ -127,7 +128,7 @@ Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t
 }
 
 Result<std::vector<int32_t>> SampleRows::labels_of(std::string_view input, StopFlag stop) const {
-  const auto labels = std::ranges::find(inputs_, input, &Input::name);
+  const auto labels = std::ranges::find(inputs_, input, &RowInput::name);
   XRUN_CHECK(labels != inputs_.end(), "labels that no field fills");
   std::vector<int32_t> classes(static_cast<size_t>(samples()));
   AugmentScratch scratch;
@@ -154,10 +155,34 @@ void SampleRows::weigh(const Graph& graph, std::string_view labels, std::string_
   weights_ = reads ? std::move(weights) : std::vector<float>();
 }
 
+std::vector<Error> SampleRows::spare_classes() const {
+  std::vector<Error> warnings;
+  for (const RowInput& input : inputs_) {
+    const int64_t head = input.transform.target().classes;
+    if (!input.is_label || input.classes == 0 || input.classes >= head) {
+      continue;
+    }
+    const LabelPlaces& places = input.places;
+    Error warning =
+        content_error("XG0419",
+                      {"`{}` has {} in the model, but {} in the source `{}`: {} of the head {} never a target",
+                       input.name, counted(head, "class"), format_count(input.classes), name_,
+                       counted(head - input.classes, "row"), head - input.classes == 1 ? "is" : "are"},
+                      {"give the head the {} of the data; `--extend` adds classes to a trained model later",
+                       counted(input.classes, "class")},
+                      places.counted.valid() ? places.counted : places.binding);
+    if (places.source.valid()) {
+      warning.others.push_back({places.source, "this source"});
+    }
+    warnings.push_back(std::move(warning));
+  }
+  return warnings;
+}
+
 Decoding SampleRows::decoding() const {
   Decoding most;
   FieldValue value;
-  for (const Input& input : inputs_) {
+  for (const RowInput& input : inputs_) {
     if (!input.transform.decodes()) {
       continue;
     }
@@ -179,7 +204,7 @@ Decoding SampleRows::decoding() const {
 std::vector<Error> SampleRows::look_at(const BatchView& batch, int64_t rows) const {
   constexpr double kMostMean = 20;
   std::vector<Error> warnings;
-  for (const Input& input : inputs_) {
+  for (const RowInput& input : inputs_) {
     const std::byte* from = input.index < batch.inputs.size() ? batch.inputs[input.index] : nullptr;
     if (from == nullptr) {
       continue;
@@ -204,7 +229,7 @@ std::vector<Error> SampleRows::warnings() const {
     warning.message = fmt::format("source `{}`: {}", name_, warning.message);
     warning.span = span_;
   }
-  for (const Input& input : inputs_) {
+  for (const RowInput& input : inputs_) {
     if (name_ == "train" && !input.transform.unmatched().empty()) {
       Error warning = nothing_to_ignore(input.name, input.transform.unmatched());
       warning.span = span_;
@@ -222,7 +247,7 @@ std::optional<Error> SampleRows::broken_cells() const {
   int64_t broken = 0;
   Error first;
   for (int64_t sample = 0; sample < samples(); ++sample) {
-    for (const Input& input : inputs_) {
+    for (const RowInput& input : inputs_) {
       Status done = reader_->read(sample, input.field, scratch.source);
       done = done.ok() ? input.transform.check_cells(scratch) : std::move(done);
       if (done.ok()) {
@@ -249,7 +274,7 @@ std::string SampleRows::contents() const {
   AugmentScratch scratch;
   std::vector<std::byte> row;
   for (const int64_t sample : looked_samples(samples())) {
-    for (const Input& input : inputs_) {
+    for (const RowInput& input : inputs_) {
       row.assign(static_cast<size_t>(input.transform.row_bytes()), std::byte{});
       const DrawKey key{.sample = static_cast<uint64_t>(sample), .training = false};
       const Status read = fill_input(input, sample, key, scratch, row.data());
@@ -259,7 +284,7 @@ std::string SampleRows::contents() const {
   return digest.hex();
 }
 
-void SampleRows::zero_input(const Input& input, const BatchView& batch, int64_t row) const {
+void SampleRows::zero_input(const RowInput& input, const BatchView& batch, int64_t row) const {
   if (input.index < batch.inputs.size() && batch.inputs[input.index] != nullptr) {
     const auto bytes = static_cast<size_t>(input.transform.row_bytes());
     std::memset(batch.inputs[input.index] + static_cast<size_t>(row) * bytes, 0, bytes);
@@ -267,7 +292,7 @@ void SampleRows::zero_input(const Input& input, const BatchView& batch, int64_t 
 }
 
 void SampleRows::zero(const BatchView& batch, int64_t row) const {
-  for (const Input& input : inputs_) {
+  for (const RowInput& input : inputs_) {
     zero_input(input, batch, row);
   }
 }

@@ -9,10 +9,9 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/settings/specs.h"
-#include "runtime/data/augment/label_faults.h"
-#include "runtime/data/augment/transform.h"
 #include "runtime/data/mixed_rows.h"
 #include "runtime/data/readers/reader.h"
+#include "runtime/data/row_input.h"
 #include "runtime/data/row_labels.h"
 #include "runtime/train/session/batch_source.h"
 #include "runtime/train/state/class_tables.h"
@@ -39,8 +38,6 @@ class SampleRows {
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr,
                                                   const std::vector<std::string>* needed = nullptr);
-  static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
-                                                      std::string_view source, const Graph& graph);
   // Opens only the header (open_header): everything that is known before a sample is decoded. `fill` must not be
   // called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
@@ -78,6 +75,9 @@ class SampleRows {
   // If a binding has `ngrams`: a warning that counts the texts with more n-grams than a row holds (XG0430). Of more
   // than 2^18 samples, that many are read, evenly spread.
   std::optional<Error> cut_texts() const;
+
+  // Warnings XG0419 about heads with more classes than this source has, as far as its classes are known.
+  std::vector<Error> spare_classes() const;
 
   // The class of each sample, from the labels of this input; -1 for a broken sample or one without a label. Errors: all
   // samples are broken; those of `fill`; kInterrupted soon after `stop` is set.
@@ -125,35 +125,24 @@ class SampleRows {
   void zero(const BatchView& batch, int64_t row) const;
 
  private:
-  struct Input {
-    std::string name;
-    size_t index = 0;    // position in Graph::inputs
-    size_t partner = 0;  // place_of the input with the partner's labels
-    int field = 0;
-    bool is_label = false;  // one i32 class per sample
-    bool needed = true;     // false: the input becomes zeros
-    LabelPlaces places;
-    Transform transform;
-  };
-
   // Adds an input that the field fills. Errors: those of Transform::compile; XG0402.
   Status add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data, const Graph& graph);
-  void zero_input(const Input& input, const BatchView& batch, int64_t row) const;
+  void zero_input(const RowInput& input, const BatchView& batch, int64_t row) const;
 
   // Reads an input of a sample; fill_input adds the name of the input and the place to the errors.
-  Status read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+  Status read_input(const RowInput& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
-  Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+  Status fill_input(const RowInput& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
   Status count_labels(int64_t sample, AugmentScratch& scratch, std::span<RowLabel> labels) const;
   float weight_of(int32_t label) const;
-  Status write_label(const Input& label, const DrawnSample& sample, AugmentScratch& scratch, const BatchView& batch,
+  Status write_label(const RowInput& label, const DrawnSample& sample, AugmentScratch& scratch, const BatchView& batch,
                      int64_t row, size_t to, size_t weight_to) const;
 
   std::string name_;
   Span span_;
   std::unique_ptr<Reader> reader_;
-  std::vector<Input> inputs_;
+  std::vector<RowInput> inputs_;
   ClassTables classes_;
   std::vector<PartialLabel> partial_;
   MixPlaces mix_;

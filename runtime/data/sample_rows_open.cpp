@@ -36,6 +36,18 @@ DataBinding binding_of(const std::string& input, const DataSpec& data, const Spa
                                       : DataBinding{.target = input, .field = input, .stages = {}, .span = span};
 }
 
+// The number of classes that a source has for a label, in the numbers of the label; 0: unknown before samples are read.
+int64_t classes_in(const Field& field, const DataBinding& binding, const Transform& transform) {
+  if (!transform.class_names().empty()) {
+    return std::ssize(transform.class_names());
+  }
+  int64_t first = 0;
+  for (const CallSpec& stage : binding.stages) {
+    first += stage.name == "as_index" ? stage.args.integer("first", 0) : 0;
+  }
+  return std::max<int64_t>(field.type.classes - first, 0);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
@@ -43,11 +55,6 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, open_reader(with_bound_columns(*spec, data.bindings, graph), stop));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span, needed);
-}
-
-Result<std::unique_ptr<SampleRows>> SampleRows::open_for(const std::vector<std::string>& needed, const DataSpec& data,
-                                                         std::string_view source, const Graph& graph) {
-  return open(data, source, graph, nullptr, &needed);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
@@ -107,13 +114,14 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
     XRUN_TRY(check_class_count(*reader_, field, binding, transform, target.classes, name_ == "train", places));
   }
   const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
-  Input made{.name = input.name,
-             .index = index,
-             .partner = place_of(graph, partner_label(input.name)),
-             .field = field,
-             .is_label = is_label,
-             .places = places,
-             .transform = std::move(transform)};
+  RowInput made{.name = input.name,
+                .index = index,
+                .partner = place_of(graph, partner_label(input.name)),
+                .field = field,
+                .is_label = is_label,
+                .classes = classes_in(type, binding, transform),
+                .places = places,
+                .transform = std::move(transform)};
   if (target.classes > 0) {
     auto table = table_of(made.transform, binding, *reader_, field, name_);
     if (!table.ok()) {
@@ -133,7 +141,7 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
 Status SampleRows::number_by(const ClassTables& trained) {
   for (const ClassTable& own : classes_) {
     const ClassTable* table = table_for(trained, classes_, own.input);
-    const auto input = std::ranges::find(inputs_, own.input, &Input::name);
+    const auto input = std::ranges::find(inputs_, own.input, &RowInput::name);
     if (!input->needed || trained.empty() || (!own.named && (table == nullptr || !table->named))) {
       continue;
     }
@@ -162,7 +170,7 @@ Status SampleRows::number_by(const ClassTables& trained) {
 
 Result<InputScales> SampleRows::settle_scales(const InputScales& trained, std::vector<Error>& warnings, StopFlag stop) {
   InputScales settled;
-  for (Input& input : inputs_) {
+  for (RowInput& input : inputs_) {
     if (!input.transform.standardizes()) {
       continue;
     }
@@ -184,7 +192,7 @@ Result<InputScales> SampleRows::settle_scales(const InputScales& trained, std::v
 }
 
 Status SampleRows::scale_by(const InputScales& trained) {
-  for (Input& input : inputs_) {
+  for (RowInput& input : inputs_) {
     if (!input.needed || !input.transform.standardizes()) {
       continue;
     }

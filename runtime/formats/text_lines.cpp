@@ -95,6 +95,16 @@ Status visit_lines(const std::string& path, size_t longest, StopFlag stop,
   }
 }
 
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && is_blank(text.back())) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
 Result<std::string> first_line(const std::string& path, size_t longest) {
   // The visit ends with this error, which no caller sees, so that the rest of the file is not read.
   const Error enough{.kind = ErrorKind::kInterrupted, .code = "enough"};

@@ -24,6 +24,10 @@ struct TextLine {
 Status visit_lines(const std::string& path, size_t longest, StopFlag stop,
                    const std::function<Status(const TextLine&)>& visit);
 
+// Whether a character is a space or a tab, and a text without them at both ends.
+inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
+std::string_view trimmed(std::string_view text);
+
 // The first line of a text that is not empty; an empty text if there is none. Errors: as visit_lines.
 Result<std::string> first_line(const std::string& path, size_t longest);
 

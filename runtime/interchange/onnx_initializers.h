@@ -33,6 +33,9 @@ struct OnnxInitializer {
 struct OnnxInitializers {
   std::vector<OnnxInitializer> tensors;
   std::vector<std::string> sparse;  // names of sparse constants, which are not read
+  // Names of constants that are rows of one matrix, or parts of its bias, in their order: `Concat` joins the results of
+  // `Gemm` nodes with the same input, each with one of them. They need not be initializers.
+  std::vector<std::vector<std::string>> pieces;
 };
 
 // The most bytes that protobuf reads as one message.

@@ -71,7 +71,7 @@ Status check_data_place(const ops::OnnxGraph& graph, const std::string& path, By
   constexpr FileKind kKind{.name = "file of constants that xrun wrote", .code = "XG0901", .magic = kOnnxDataMagic};
   Bytes bytes = 0;
   for (const ops::OnnxTensor& constant : graph.constants) {
-    bytes += float_bytes(constant);
+    bytes += weight_bytes(constant);
   }
   return bytes > most_inside ? check_place(path + ".data", kKind) : Status();
 }

@@ -47,6 +47,9 @@ std::string_view numpy_type(ops::OnnxType type) {
       return "<i8";
     case ops::OnnxType::kBool:
       return "|b1";
+    case ops::OnnxType::kDouble:
+      return "<f8";
+    case ops::OnnxType::kFloat8:  // no input has it
     case ops::OnnxType::kFloat:
       break;
   }
@@ -85,8 +88,7 @@ Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string&
     const ops::OnnxValue& input = graph.inputs[i];
     const auto given = std::ranges::find(inputs, input.name, &OnnxRunInput::name);
     XRUN_TRY(write_bytes(fmt::format("{}/in{}", folder, i), given->rows));
-    const std::vector<int64_t> row(input.dims.begin() + 1, input.dims.end());
-    words.push_back(fmt::format("{}\t{}\t{}", input.name, numpy_type(input.type), fmt::join(row, ",")));
+    words.push_back(fmt::format("{}\t{}\t{}", input.name, numpy_type(input.type), fmt::join(given->dims, ",")));
   }
   const std::string log = folder + "/log";
   ChildProcess child;

@@ -23,6 +23,7 @@ struct OnnxRun {
 struct OnnxRunInput {
   std::string name;
   std::span<const std::byte> rows;
+  std::vector<int64_t> dims;  // the dimensions of a row
 };
 
 /// Starts `python` (found in PATH unless it has a slash), which loads the file and computes `rows` rows. `folder`: an

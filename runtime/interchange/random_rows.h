@@ -7,16 +7,24 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/random.h"
 #include "graph/graph.h"
 #include "runtime/train/session/batch_source.h"
 
 namespace xrun::runtime {
 
-// A source of random rows for the inputs of a graph: standard normal numbers for floats, 0 to 255 for bytes, classes
-// for whole numbers. Row r of an input depends only on the seed, the input's name and r.
+// The numbers of `rows` samples of a type: standard normal ones for floats, 0 to 255 for bytes, classes for whole
+// numbers.
+std::vector<std::byte> random_numbers(const TensorType& type, int64_t rows, const RandomStream& random);
+
+// A source of random rows for the inputs of a graph. Row r of an input depends only on the seed, the input's name and
+// r.
 class RandomRows final : public RowSource {
  public:
   RandomRows(const Graph& graph, int64_t rows, uint64_t seed);
+
+  // Replaces the rows of an input; their form is that of rows_of. REQUIRES: the graph has the input.
+  void set_rows(std::string_view input, std::vector<std::byte> rows);
 
   // The rows of an input in the order of its dimensions (images N, C, H, W), as bytes of its element type. REQUIRES:
   // the graph has the input.

@@ -61,6 +61,7 @@ void StepReports::share_results() {
 void StepReports::begin(bool due, bool mass) {
   ++steps_;
   session_->measure_mass(mass);
+  scale_ = session_->state().loss_scale().scale;
   const int64_t profiled = request_.profile < 0 ? 0 : steps_ - request_.profile;
   due_ = due;
   const Peers* peers = request_.session.peers;
@@ -92,6 +93,8 @@ Status StepReports::read(int64_t step, double lr) {
   report_.batch_grows = train_.growth.has_value();
   report_.predicted_step = predicted_step_;
   report_.grad_norm = session_->grad_norm();
+  report_.loss_scale = train_.loss_scale.is_on() ? scale_ : 0;
+  report_.skipped_steps = session_->state().loss_scale().skipped_steps;
   report_.memory = session_->memory();
   report_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   line_.add(report_.loss, report_.metrics, report_.batch, report_.seconds, report_.data_wait);

@@ -77,6 +77,7 @@ class StepReports {
   bool mass_looks_ = false;
   bool stragglers_look_ = false;  // whether the straggler watch needs the times of the step but not its results
   int64_t steps_ = 0;             // number of steps begun
+  double scale_ = 1;              // scale of the loss in the step
   Clock::time_point begin_;
   // The report of the last step, without its times if nobody asked for it.
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};

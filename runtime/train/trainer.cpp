@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <new>
 #include <utility>
 
+#include "graph/base/units.h"
 #include "graph/passes/pipeline.h"
 #include "runtime/device/host.h"
 #include "runtime/train/session/broken_samples.h"
@@ -213,9 +215,26 @@ Status TrainingRun::run_step(bool last) {
   const double rate = clock_.rate(done_);
   whole_ = false;
   const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
+  const LossScale scale = session_->state().loss_scale();
   XRUN_TRY(session_->step(done_, rate, slot, request_.stop));
   request_.batches.release(done_);
+  note_scale(scale);
   return reports_.read(done_ + 1, rate);
+}
+
+// Reports a change of the scale of the loss in the step that has just run; `before` is that of the step.
+void TrainingRun::note_scale(const LossScale& before) {
+  const LossScale& now = session_->state().loss_scale();
+  if (now.skipped_steps > before.skipped_steps) {
+    request_.events.on(NoteEvent{fmt::format(
+        "step {} made no update, since a gradient was too large for f16: the scale of the loss is now {:.0f}",
+        done_ + 1, now.scale)});
+  } else if (now.scale != before.scale) {
+    request_.events.on(
+        NoteEvent{fmt::format("the scale of the loss is {:.0f} from step {} on, after {} steps without an "
+                              "overflow",
+                              now.scale, done_ + 2, format_count(kStepsToDouble))});
+  }
 }
 
 // The softmax share of the active classes is measured once before a graph is built anew, when its lists are oldest, and

@@ -60,6 +60,7 @@ class TrainingRun {
   Status take_size();
   Status start_batches();
   Status run_step(bool last);
+  void note_scale(const LossScale& before);
   bool told_to_stop() const { return request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed); }
   bool measures_mass() const;
   bool due(const TrainSpan& every) const { return clock_.is_due(every, done_); }

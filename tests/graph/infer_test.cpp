@@ -68,7 +68,7 @@ TEST(Infer, WrongShapesAreRejectedWithACodeAndBothShapes) {
       {"linear", {tensor({kBatch})}, {{"out", int64_t{3}}}, "XG0302", "f32[N]"},
       {"layer_norm", {tensor({kBatch})}, {{"eps", 1e-6}}, "XG0302", "f32[N]"},
       {"linear", {whole}, {{"out", int64_t{3}}}, "XG0304", "i32[N, 4]"},
-      {"cast", {tensor({kBatch, 4})}, {{"to", "f8"}}, "XG0303", "f32 or bf16"},
+      {"cast", {tensor({kBatch, 4})}, {{"to", "f8"}}, "XG0303", "f32, bf16 or f16"},
       {"softmax", {sharded}, {{"axis", int64_t{-1}}}, "XG0305", "sharded[N, 100]"},
       {"softmax", {tensor({kBatch, 4})}, {{"axis", int64_t{2}}}, "XG0303", "axis = 2"},
       {"mean", {tensor({kBatch, 4})}, {{"axis", int64_t{0}}}, "XG0303", "axis 0"},

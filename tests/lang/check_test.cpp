@@ -472,6 +472,7 @@ TEST(Digest, ChangesOnlyWithSettingsThatChangeTheTraining) {
                                                         {"train.seed", "2"},
                                                         {"train.norm_rows", "32"},
                                                         {"train.precision", "mixed(bf16)"},
+                                                        {"train.precision", "mixed(f16)"},
                                                         {"train.loss", "softmax_ce(id, label, scale=17)"},
                                                         {"train.optimizer", "sgd(momentum=0.8)"},
                                                         {"train.epochs", "3"},
@@ -498,7 +499,9 @@ TEST(Digest, HasAStableText) {
       "  metrics = [accuracy(id, label)]\n  log { every = 3 steps }\n";
   std::string text;
   const std::string rows = "  groups {\n    id {\n      weights = fp8\n      states = bf16\n    }\n  }\n";
-  for (const std::string& settings : {std::string(), std::string("  clip = value(0.5)\n"), all, rows}) {
+  const std::string narrow = "  precision = mixed(f16)\n";
+  const std::string fixed = "  precision = mixed(f16, loss_scale=512)\n";
+  for (const std::string& settings : {std::string(), std::string("  clip = value(0.5)\n"), all, rows, narrow, fixed}) {
     const Checked checked(small_run(settings));
     ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
     text += math_text(checked.module()) + "\n";

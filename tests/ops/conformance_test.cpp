@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "graph/types/scalar_expr.h"
 #include "tests/ops/case_graph.h"
 #include "tests/support/formulas.h"
 
@@ -91,17 +92,18 @@ TEST_P(Conformance, GradientIsTheSlopeOfTheFormulaAlongRandomDirections) {
   }
 }
 
-TEST_P(Conformance, Bf16StaysNearF32) {
-  const Case& c = GetParam();
+// Compares the kernels of a narrow type with those of f32 on numbers that the narrow type has. `bound`: the largest
+// distance if the operator is smooth.
+void expect_near_f32(const Case& c, DType narrow, double bound) {
   if (c.op == "cast" || find_op(c.op)->def.precision == PrecisionRule::kWide) {
     GTEST_SKIP() << "always f32";
   }
   auto wide = build(c, DType::kF32, true);
-  auto slim = build(c, DType::kBF16, true);
+  auto slim = build(c, narrow, true);
   ASSERT_TRUE(wide.ok() && slim.ok());
   for (auto& [id, values] : wide->values) {
     for (double& v : values) {
-      v = static_cast<double>(to_float(to_bf16(static_cast<float>(v))));
+      v = apply(narrow == DType::kF16 ? ScalarOp::kF16 : ScalarOp::kBf16, v);
     }
   }
   slim->values = wide->values;
@@ -112,15 +114,19 @@ TEST_P(Conformance, Bf16StaysNearF32) {
   for (size_t i = 0; i < wide->graph.nodes.size(); ++i) {
     for (size_t o = 0; o < wide->graph.nodes[i].outputs.size(); ++o) {
       const ValueId id = wide->graph.nodes[i].outputs[o];
-      EXPECT_LT(relative_distance(slim->values.at(id), wide->values.at(id)), c.smooth ? 2e-2 : 8e-2)
+      EXPECT_LT(relative_distance(slim->values.at(id), wide->values.at(id)), c.smooth ? bound : 4 * bound)
           << wide->graph.nodes[i].op->name;
     }
   }
 }
 
+TEST_P(Conformance, Bf16StaysNearF32) { expect_near_f32(GetParam(), DType::kBF16, 2e-2); }
+
+TEST_P(Conformance, F16StaysNearF32) { expect_near_f32(GetParam(), DType::kF16, 2.5e-3); }
+
 TEST_P(Conformance, BitsDoNotDependOnAddresses) {
   const bool wide = find_op(GetParam().op)->def.precision == PrecisionRule::kWide;
-  for (const DType dtype : {DType::kF32, wide ? DType::kF32 : DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, wide ? DType::kF32 : DType::kBF16, wide ? DType::kF32 : DType::kF16}) {
     auto a = build(GetParam(), dtype, true);
     auto b = build(GetParam(), dtype, true);
     ASSERT_TRUE(a.ok() && b.ok());
@@ -134,7 +140,7 @@ TEST_P(Conformance, BitsDoNotDependOnAddresses) {
 
 TEST_P(Conformance, BitsDoNotDependOnParts) {
   const bool wide = find_op(GetParam().op)->def.precision == PrecisionRule::kWide;
-  for (const DType dtype : {DType::kF32, wide ? DType::kF32 : DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, wide ? DType::kF32 : DType::kBF16, wide ? DType::kF32 : DType::kF16}) {
     auto whole = build(GetParam(), dtype, true);
     ASSERT_TRUE(whole.ok());
     const RunOptions options = options_for(GetParam());

@@ -80,6 +80,8 @@ inline void write_values(const TensorType& type, int64_t rows, const Values& val
   for (size_t i = 0; i < order.size(); ++i) {
     if (type.dtype == DType::kBF16) {
       reinterpret_cast<Bf16*>(data)[order[i]] = to_bf16(static_cast<float>(values[i]));
+    } else if (type.dtype == DType::kF16) {
+      reinterpret_cast<Half*>(data)[order[i]] = to_f16(static_cast<float>(values[i]));
     } else if (type.dtype == DType::kI32) {
       reinterpret_cast<int32_t*>(data)[order[i]] = static_cast<int32_t>(values[i]);
     } else {
@@ -92,10 +94,11 @@ inline Values read_values(const TensorType& type, int64_t rows, const std::byte*
   const std::vector<int64_t> order = memory_order(type, rows);
   Values values(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    values[i] = type.dtype == DType::kI32 ? reinterpret_cast<const int32_t*>(data)[order[i]]
-                : type.dtype == DType::kBF16
-                    ? static_cast<double>(to_float(reinterpret_cast<const Bf16*>(data)[order[i]]))
-                    : static_cast<double>(reinterpret_cast<const float*>(data)[order[i]]);
+    values[i] =
+        type.dtype == DType::kI32    ? reinterpret_cast<const int32_t*>(data)[order[i]]
+        : type.dtype == DType::kBF16 ? static_cast<double>(to_float(reinterpret_cast<const Bf16*>(data)[order[i]]))
+        : type.dtype == DType::kF16  ? static_cast<double>(to_float(reinterpret_cast<const Half*>(data)[order[i]]))
+                                     : static_cast<double>(reinterpret_cast<const float*>(data)[order[i]]);
   }
   return values;
 }

@@ -28,7 +28,7 @@ std::map<ValueId, Values> random_inputs(const Graph& graph, int64_t rows) {
 
 TEST(Parts, HaveTheBitsOfTheWholeGlyphBackbone) {
   constexpr int64_t kRows = 16;
-  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16, PrecisionMode::kMixedF16}) {
     const Module module = glyphs_module(kRows, 100, precision).value();
     const std::map<ValueId, Values> inputs = random_inputs(module.graph, kRows);
     for (const Isa isa : all_isas()) {
@@ -58,7 +58,7 @@ TEST(Parts, HaveTheBitsOfTheWholeWeightGradient) {
                                  {16, 256, 14, 256, 3, 2}, {8, 512, 7, 512, 3, 1},   {64, 32, 8, 64, 5, 1}};
   int cut = 0;
   for (const Shape& s : convs) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       Graph graph;
       const ValueId x = graph.add_input("x", {dtype, {kBatch, s.channels, s.pixels, s.pixels}});
       const int64_t side = (s.pixels - 1) / s.stride + 1;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numbers>
 
+#include "graph/types/scalar_expr.h"
+
 namespace xrun::test {
 
 namespace {
@@ -12,9 +14,13 @@ namespace {
 constexpr double kSmallestNorm = 1e-12;
 constexpr double kSmallestExp = 1e-28;  // smaller values lose bits in f32 and then become 0
 
-// Returns the value that products read: in f32 the value itself, and in bf16 the bf16 nearest to its f32.
-double rounded(double x, bool bf16) {
-  if (!bf16) {
+// Returns the value that products read: in f32 the value itself, and in bf16 and f16 the nearest such number to its
+// f32.
+double rounded(double x, const HeadProblem& problem) {
+  if (problem.f16) {
+    return apply(ScalarOp::kF16, x);
+  }
+  if (!problem.bf16) {
     return x;
   }
   auto f = static_cast<float>(x);
@@ -33,7 +39,8 @@ struct Operand {
   std::vector<double> size;  // norms of the values that products read
 };
 
-Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, bool cosine, bool bf16) {
+Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, const HeadProblem& problem) {
+  const bool cosine = problem.form.cosine;
   Operand made;
   for (int64_t r = 0; r < rows; ++r) {
     double squares = 0;
@@ -45,7 +52,7 @@ Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, boo
     double read = 0;
     for (int64_t d = 0; d < dim; ++d) {
       made.plain.push_back(values[static_cast<size_t>(r * dim + d)] / made.norm.back());
-      made.rounded.push_back(rounded(made.plain.back(), bf16));
+      made.rounded.push_back(rounded(made.plain.back(), problem));
       read += made.rounded.back() * made.rounded.back();
     }
     made.size.push_back(std::sqrt(read));
@@ -108,8 +115,8 @@ HeadAnswer solve(const HeadProblem& problem) {
   const int64_t classes = problem.classes;
   const int64_t dim = problem.dim;
   const bool cosine = problem.form.cosine;
-  const Operand x = operand(problem.features, problem.rows, dim, cosine, problem.bf16);
-  const Operand w = operand(problem.weight, classes, dim, cosine, problem.bf16);
+  const Operand x = operand(problem.features, problem.rows, dim, problem);
+  const Operand w = operand(problem.weight, classes, dim, problem);
   HeadAnswer answer;
   answer.dx.resize(x.plain.size());
   answer.dw.resize(w.plain.size());

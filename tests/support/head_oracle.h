@@ -13,6 +13,7 @@ struct HeadProblem {
   int64_t dim = 0;
   int64_t rows = 0;
   bool bf16 = false;  // operands of products are rounded to bf16
+  bool f16 = false;   // operands of products are rounded to f16
   HeadForm form;
   MarginForm margin;
   double row_weight = 1;

@@ -393,10 +393,13 @@ void MessageCommunicator::resize(std::span<const Exchange> exchanges) {
 }
 
 Outcome MessageCommunicator::agree(Outcome mine) {
-  const std::string text = !mine.status.ok() ? "error " + mine.status.error().message : mine.stop ? "stop" : "";
+  const std::string word = std::string(mine.stop ? "stop" : "") + (mine.skipped ? " skipped" : "");
+  const std::string text = !mine.status.ok() ? "error " + mine.status.error().message : word;
   Outcome outcome;
   for (const std::string& said : gather(text)) {
-    outcome.stop = outcome.stop || said == "stop";
+    const bool failed = said.starts_with("error ");
+    outcome.stop = outcome.stop || (!failed && said.starts_with("stop"));
+    outcome.skipped = outcome.skipped || (!failed && said.ends_with("skipped"));
     if (said.starts_with("error ") && outcome.status.ok()) {
       outcome.status = said == text && !mine.status.ok() ? std::move(mine.status)
                                                          : Status(Error{ErrorKind::kWorld, "", said.substr(6)});

@@ -41,6 +41,9 @@ struct HeadGemm {
   HeadPrefetch* prefetch = nullptr;
 };
 
+// The numbers to which the class rows of a product are rounded.
+enum class HeadRounding : uint8_t { kNone, kBf16, kF16 };
+
 // Packs the class rows of a tile as operands of the products for logits and dX. Classes from `classes` up to the next
 // multiple of 32 become zeros.
 struct HeadPackClasses {
@@ -49,7 +52,7 @@ struct HeadPackClasses {
   int64_t classes = 0;
   int64_t dim = 0;
   int64_t dim_padded = 0;
-  bool round = false;        // whether weights are rounded to bf16 values
+  HeadRounding round = HeadRounding::kNone;
   uint32_t* rows = nullptr;  // left side of the product for logits: [classes][rows_stride]; null: not packed
   int64_t rows_stride = 0;
   uint32_t* panels = nullptr;  // right side of the product for dX: [dim_padded / 32][panel_steps][32]; null: not packed

@@ -16,6 +16,8 @@ struct Avx512 {
   static F max(F a, F b) { return _mm512_max_ps(a, b); }
   static F min(F a, F b) { return _mm512_min_ps(a, b); }
   static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  // Rounds to the nearest f16, ties to even; the subnormal numbers of f16 are kept.
+  static F round_f16(F a) { return _mm512_cvtph_ps(_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
   static F scale_by_power(F a, F n) { return _mm512_scalef_ps(a, n); }
   static F zero_where_less(F x, F limit, F v) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), v);

@@ -119,13 +119,13 @@ typename V::F round_bf16(typename V::F v) {
   return v == v ? reinterpret_cast<typename V::F>(kept) : v;
 }
 
-// Loads one vector of a class row for a product: multiplied by `inverse`, rounded to bf16 if `round`, with zeros after
+// Loads one vector of a class row for a product: multiplied by `inverse`, rounded as `round` says, with zeros after
 // the first `left` numbers.
 template <typename V>
-typename V::F class_values(const float* w, int64_t left, float inverse, bool round) {
+typename V::F class_values(const float* w, int64_t left, float inverse, HeadRounding round) {
   auto v = V::load_upto(w, left);
   v = V::mul(v, V::broadcast(inverse));
-  return round ? round_bf16<V>(v) : v;
+  return round == HeadRounding::kBf16 ? round_bf16<V>(v) : round == HeadRounding::kF16 ? V::round_f16(v) : v;
 }
 
 template <typename V>

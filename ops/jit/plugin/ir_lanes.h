@@ -114,6 +114,14 @@ inline IrLanes rounded_to_bf16(const IrLanes& x) {
   return if_number(x, from_bits(raised & kUpperHalf), from_bits((bits | 0x400000) & kUpperHalf));
 }
 
+// The nearest f16, ties to even; NaN stays NaN. LLVM uses the instructions of F16C, like simd.h.
+inline llvm::Value* narrowed_to_f16(const IrLanes& x) {
+  return x.to->CreateFPTrunc(x.value, lanes_of(x.to->getHalfTy()));
+}
+inline IrLanes rounded_to_f16(const IrLanes& x) {
+  return {x.to, x.to->CreateFPExt(narrowed_to_f16(x), lanes_of(x.to->getFloatTy()))};
+}
+
 inline IrLanes square_root(const IrLanes& x) {
   return {x.to, x.to->CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x.value)};
 }

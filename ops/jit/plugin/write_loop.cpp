@@ -104,6 +104,13 @@ class LoopWriter {
           inputs_[k] = {&body_, body_.CreateAlignedLoad(lanes_of(f32), at, llvm::Align(4))};
           break;
         }
+        case LoopInput::kF16: {
+          llvm::Type* const half = body_.getHalfTy();
+          llvm::Value* const at = body_.CreateGEP(half, from, i);
+          llvm::Value* const narrow = body_.CreateAlignedLoad(lanes_of(half), at, llvm::Align(2));
+          inputs_[k] = {&body_, body_.CreateFPExt(narrow, lanes_of(f32))};
+          break;
+        }
         case LoopInput::kBF16: {
           llvm::Value* const at = body_.CreateGEP(body_.getInt16Ty(), from, i);
           inputs_[k] = widened({&body_, body_.CreateAlignedLoad(lanes_of(body_.getInt16Ty()), at, llvm::Align(2))});
@@ -213,6 +220,8 @@ class LoopWriter {
       if (form_.outputs[r] == DType::kBF16) {
         llvm::Value* const bits = bf16_bits(form_.expr.results()[r], {&body_, results[r].value});
         store(bits, body_.CreateGEP(body_.getInt16Ty(), to, i), 2);
+      } else if (form_.outputs[r] == DType::kF16) {
+        store(narrowed_to_f16({&body_, results[r].value}), body_.CreateGEP(body_.getHalfTy(), to, i), 2);
       } else {
         store(results[r].value, body_.CreateGEP(body_.getFloatTy(), to, i), 4);
       }

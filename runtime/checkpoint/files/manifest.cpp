@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 6;
+constexpr int64_t kFormat = 7;
 constexpr size_t kMostClassInputs = 4096;
 constexpr size_t kMostLibraries = 64;
 
@@ -186,6 +186,20 @@ Status read_records(Entries& entries, Manifest& manifest, std::string_view name)
   return {};
 }
 
+Result<LossScale> read_loss_scale(const Json& object, int64_t step, std::string_view name) {
+  LossScale scale;
+  const auto at = object.find("loss_scale");
+  bool good = at != object.end() && at->is_object();
+  if (good) {
+    Entries entries(*at);
+    entries.read("scale", scale.scale);
+    entries.read("good_steps", scale.good_steps);
+    entries.read("skipped_steps", scale.skipped_steps);
+    good = entries.good() && is_possible(scale, step);
+  }
+  return good ? Result<LossScale>(scale) : damaged(name, "has a broken scale of the loss");
+}
+
 }  // namespace
 
 Error damaged(std::string_view name, std::string_view why) {
@@ -213,8 +227,13 @@ std::string print_manifest(const Manifest& manifest) {
   } else {
     object["class_names"] = manifest.class_names;
   }
-  if (manifest.format > 5) {
+  if (manifest.format == 6 || !manifest.scales.empty()) {
     object["scales"] = scales_json(manifest.scales);
+  }
+  if (manifest.format > 6) {
+    const LossScale scale = manifest.loss_scale.value_or(LossScale());
+    object["loss_scale"] =
+        ordered_json{{"scale", scale.scale}, {"good_steps", scale.good_steps}, {"skipped_steps", scale.skipped_steps}};
   }
   if (manifest.format > 2) {
     object["history"] = history_json(manifest.history);
@@ -257,8 +276,11 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   entries.read("deterministic", manifest.deterministic);
   XRUN_TRY(read_files(entries, manifest, name));
   XRUN_TRY(read_classes(entries, manifest, name));
-  if (manifest.format > 5) {
+  if (manifest.format == 6 || (manifest.format > 6 && object.contains("scales"))) {
     XRUN_ASSIGN(manifest.scales, read_scales(entries, name));
+  }
+  if (manifest.format > 6) {
+    XRUN_ASSIGN(manifest.loss_scale, read_loss_scale(object, manifest.step, name));
   }
   if (manifest.format > 2) {
     XRUN_TRY(read_history(entries, manifest, name));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "graph/base/units.h"
 #include "runtime/train/state/checkpoint_store.h"
 #include "runtime/train/state/input_scales.h"
+#include "runtime/train/state/loss_scale.h"
 
 namespace xrun::runtime {
 
@@ -46,7 +48,8 @@ struct ManifestClasses {
 struct Manifest {
   // The version of the format. 1: class names are in the manifest; 3: the model's text, history and records are added;
   // 4: the list `rows` is added; 5: classes are stored by input; 6: the list `scales` is
-  // added. Checkpoints without scales are written as format 5, which earlier versions read.
+  // added; 7: the scale of the loss is added. A checkpoint is written in the lowest format from 5 on that has what it
+  // needs, so that earlier versions can read it.
   int64_t format = 5;
   int64_t step = 0;     // number of steps done
   double epoch = 0;     // 0 if the length of an epoch is unknown
@@ -59,7 +62,8 @@ struct Manifest {
   bool deterministic = false;
   std::vector<ManifestClasses> classes;  // in formats 1 to 4 always one entry
   std::vector<std::string> class_names;  // format 1 only
-  InputScales scales;                    // format 6 only: means and deviations of standardized inputs
+  InputScales scales;                    // since format 6: means and deviations of standardized inputs
+  std::optional<LossScale> loss_scale;   // since format 7: the scale of the loss in the next step
   std::vector<HistoryEntry> history;     // earlier settings of the run, oldest first
   std::vector<Record> records;           // the best evaluations by each metric
   std::vector<ManifestFile> files;

@@ -39,6 +39,11 @@ std::string as_json(const CheckpointInfo& info, const std::vector<StoredTensor>&
     out["classes"].push_back({{"input", classes.input}, {"named", classes.named}});
     out["classes_named"] = out["classes_named"].get<int64_t>() + classes.named;  // sum over all inputs
   }
+  if (m.loss_scale) {
+    out["loss_scale"] = {{"scale", m.loss_scale->scale},
+                         {"good_steps", m.loss_scale->good_steps},
+                         {"skipped_steps", m.loss_scale->skipped_steps}};
+  }
   for (const HistoryEntry& entry : m.history) {
     out["history"].push_back({{"until", entry.until}, {"changes", entry.changes}});
   }
@@ -66,6 +71,12 @@ std::string as_text(const CheckpointInfo& info, const std::vector<StoredTensor>&
                      printable_line(m.isa), printable_line(m.version), m.deterministic ? "   deterministic" : "");
   for (const auto& [name, version] : m.libraries) {
     out.insert(out.size() - 2, fmt::format("   {} {}", printable_line(name), printable_line(version)));
+  }
+  if (m.loss_scale) {
+    out.insert(out.size() - 1,
+               fmt::format("  loss scale {:.0f}   {} steps without an overflow since it changed   {} steps skipped\n",
+                           m.loss_scale->scale, format_count(m.loss_scale->good_steps),
+                           format_count(m.loss_scale->skipped_steps)));
   }
   for (const HistoryEntry& entry : m.history) {
     for (const std::string& change : entry.changes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "graph/base/counted.h"
@@ -61,6 +62,9 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, Train
   XRUN_ASSIGN(auto scales, rows->settle_scales(trained.scales, found.warnings));
   if (source.name == kTrained) {
     trained.scales = std::move(scales);
+  }
+  if (source.name == kTrained) {
+    std::ranges::move(rows->spare_classes(), std::back_inserter(found.warnings));
   }
   if (source.name == kTrained && !module.train.name.empty()) {
     if (auto large = runtime::warn_of_large_batch(module.train, found.samples)) {

@@ -4,8 +4,10 @@
 //   3. Write the file into a temporary folder next to its place; libonnx checks it.
 //   4. Compute random rows with the session and in onnxruntime, if that is installed. A large difference is an error.
 //   5. Rename the files, the model last.
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "graph/base/counted.h"
@@ -32,8 +34,8 @@ using Json = nlohmann::ordered_json;
 // A difference above this part of the largest number of an output is no rounding.
 constexpr double kLargestDifference = 1e-3;
 
-// An ONNX file of xrun begins with its IR version and its producer.
-constexpr FileKind kOnnxKind{.name = "model of xrun in ONNX", .code = "XG0901", .magic = "\x08\x08\x12\x04xrun"};
+// An ONNX file of xrun begins with its IR version, of two bytes, and its producer.
+constexpr FileKind kOnnxKind{.name = "model of xrun in ONNX", .code = "XG0901", .offset = 2, .magic = "\x12\x04xrun"};
 
 struct Exported {
   ops::OnnxGraph graph;
@@ -53,6 +55,35 @@ Status check_differences(const OnnxComparison& comparison) {
   return {};
 }
 
+// Makes the stages of the data block nodes of the file.
+Status add_data(const Module& module, const runtime::CheckpointInfo& info, ops::ExportOptions& to) {
+  if (!module.has_data) {
+    return content_error("XG0930", "the file has no `data` block, whose stages `--preprocess` would export",
+                         "export without --preprocess");
+  }
+  to.preprocess = &module.data;
+  for (const runtime::InputScale& scale : info.manifest.scales) {
+    to.scales[scale.input] = {scale.means, scale.deviations};
+  }
+  return {};
+}
+
+// Names the exported heads whose class rows are in fp8.
+Status keep_fp8(const PlannedModel& planned, const ExportArgs& args, ops::HeadForm& to) {
+  const planner::Program& program = planned.plan.inference;
+  for (const planner::HeadPlan& head : program.heads) {
+    const std::string& name = planned.model.file.module.graph.heads[static_cast<size_t>(head.head)].name;
+    if (head.weights == RowFormat::kFp8 && std::ranges::find(args.heads, name) != args.heads.end()) {
+      to.fp8.insert(name);
+    }
+  }
+  if (to.fp8.empty()) {
+    return usage_error("XG0905", "`--fp8-rows` keeps class rows in fp8, but no exported head has such rows",
+                       "leave it out, or name such a head: --with-head NAME");
+  }
+  return {};
+}
+
 Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& args, const runtime::CheckpointInfo& info,
                               runtime::EventSink& events) {
   ops::ExportOptions options{.outputs = args.outputs};
@@ -60,6 +91,12 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
     options.heads.push_back({head, args.topk});
   }
   const Module& module = planned.model.file.module;
+  if (args.preprocess) {
+    XRUN_TRY(add_data(module, info, options));
+  }
+  if (args.fp8_rows) {
+    XRUN_TRY(keep_fp8(planned, args, options.form));
+  }
   Exported exported;
   XRUN_ASSIGN(exported.graph, ops::to_onnx(module.model, module.graph, options));
   XRUN_TRY(runtime::check_data_place(exported.graph, args.output));
@@ -69,7 +106,7 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
   XRUN_ASSIGN(const auto folder, TemporaryFolder::next_to(args.output, kOnnxKind.code));
   const std::string name = fs::path(args.output).filename();
   const runtime::OnnxFile file{.path = folder->path() + "/" + name, .data_name = name + ".data"};
-  const auto values = [&](const ops::OnnxTensor& constant, float* out) {
+  const auto values = [&](const ops::OnnxTensor& constant, std::byte* out) {
     runtime::read_exported(module.graph, session->state(), constant, out);
   };
   XRUN_ASSIGN(exported.written, runtime::write_onnx(exported.graph, values, file));
@@ -86,7 +123,7 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
 std::string type_text(const ops::OnnxValue& value) {
   std::vector<std::string> dims;
   for (const int64_t dim : value.dims) {
-    dims.push_back(dim == kBatch ? "N" : std::to_string(dim));
+    dims.push_back(dim == kBatch ? "N" : dim == ops::kAnySide ? (dims.size() == 1 ? "H" : "W") : std::to_string(dim));
   }
   return fmt::format("{}[{}]", value.name, fmt::join(dims, ","));
 }
@@ -95,6 +132,16 @@ std::string list_of(const std::vector<ops::OnnxValue>& values, const char* one) 
   std::vector<std::string> texts;
   std::ranges::transform(values, std::back_inserter(texts), type_text);
   return fmt::format("{}{} {}", one, texts.size() == 1 ? "" : "s", fmt::join(texts, " "));
+}
+
+// An input whose stages are in the file, and the values that it takes.
+std::string preprocessed(const ops::OnnxPreprocessing& one) {
+  std::vector<std::string_view> names;
+  std::ranges::transform(one.stages, std::back_inserter(names), &CallSpec::name);
+  return fmt::format(
+      "{} takes {} {}: {}", one.input, name_of(one.field.type.dtype),
+      one.field.type.rank() == 4 && one.field.type.dtype == DType::kU8 ? "pictures as decoded" : "numbers",
+      names.empty() ? std::string("no stage follows") : fmt::format("{}", fmt::join(names, " -> ")));
 }
 
 std::string compared(const OnnxComparison& comparison) {
@@ -114,11 +161,14 @@ std::string compared(const OnnxComparison& comparison) {
 std::string as_text(const Exported& exported, const Graph& graph, const ExportArgs& args) {
   const std::string name = fs::path(args.output).filename();
   std::string text =
-      fmt::format("{}   opset {}, IR {}, {}, {}, {}   {}\n", name, ops::kOnnxOpset, ops::kOnnxIrVersion,
+      fmt::format("{}   opset {}, IR {}, {}, {}, {}   {}\n", name, exported.graph.opset, exported.graph.ir_version(),
                   counted(std::ssize(exported.graph.nodes), "node"), list_of(exported.graph.inputs, "input"),
                   list_of(exported.graph.outputs, "output"), format_bytes(exported.written.bytes));
   if (exported.written.data_bytes > 0) {
     text += fmt::format("  weights in {}.data   {}\n", name, format_bytes(exported.written.data_bytes));
+  }
+  for (const ops::OnnxPreprocessing& one : exported.graph.preprocessing) {
+    text += fmt::format("  {}\n", preprocessed(one));
   }
   for (const std::string& line : left_out_heads(graph, args)) {
     text += "  " + line + "\n";
@@ -129,7 +179,9 @@ std::string as_text(const Exported& exported, const Graph& graph, const ExportAr
 Json as_json(const std::vector<ops::OnnxValue>& values) {
   Json list = Json::array();
   for (const ops::OnnxValue& value : values) {
-    list.push_back({{"name", value.name}, {"shape", value.dims}});
+    std::vector<int64_t> shape = value.dims;
+    std::ranges::replace(shape, ops::kAnySide, int64_t{-1});
+    list.push_back({{"name", value.name}, {"shape", std::move(shape)}});
   }
   return list;
 }
@@ -147,8 +199,8 @@ std::string as_json(const Exported& exported, const ExportArgs& args) {
   }
   return json_line({{"v", 1},
                     {"file", args.output},
-                    {"opset", ops::kOnnxOpset},
-                    {"ir", ops::kOnnxIrVersion},
+                    {"opset", exported.graph.opset},
+                    {"ir", exported.graph.ir_version()},
                     {"nodes", exported.graph.nodes.size()},
                     {"inputs", as_json(exported.graph.inputs)},
                     {"outputs", as_json(exported.graph.outputs)},

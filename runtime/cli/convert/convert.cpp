@@ -64,7 +64,7 @@ Outcome<Subject> open_subject(const ConvertArgs& args, const ConvertTarget& targ
   const runtime::Reader& reader = *subject.reader;
   const auto encoded = std::ranges::find(reader.fields(), true, &Field::encoded);
   if (encoded == reader.fields().end()) {
-    return usage_error("XG0943", {"{} holds numbers, and no files of pictures that could be copied", args.source},
+    return usage_error("XG0943", {"{} has no encoded pictures that could be copied", args.source},
                        "name a source of encoded pictures; `xrun data show` lists its fields");
   }
   subject.picture = static_cast<int>(encoded - reader.fields().begin());
@@ -79,8 +79,9 @@ Outcome<Subject> open_subject(const ConvertArgs& args, const ConvertTarget& targ
   }
   const auto files = std::ssize(target.names);
   if (files > reader.samples()) {
-    return usage_error("XG0943", {"{} files are named for {}", files, counted(reader.samples(), "sample")},
-                       "name fewer files");
+    return usage_error(
+        "XG0943", {"the target has {} files, but {} has {}", files, args.source, counted(reader.samples(), "sample")},
+        "name fewer files");
   }
   return subject;
 }

@@ -67,7 +67,8 @@ class FolderSet final : public SampleWriter {
     if (sample.label) {
       if (*sample.label < 0 || *sample.label >= source_.classes) {
         return content_error("XG0402",
-                             {"{} has the label {}, so no class directory is for it", sample.name, *sample.label},
+                             {"{} has the label {}, but the source has {}", sample.name, *sample.label,
+                              counted(source_.classes, "class")},
                              "convert to records or tar shards, which keep such labels");
       }
       path += "/" + directory_of(*sample.label);

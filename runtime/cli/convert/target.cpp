@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <set>
 
-#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/data/readers/glob.h"
 #include "runtime/formats/records/class_names.h"
@@ -75,7 +74,7 @@ Result<ConvertTarget> parse_target(const std::string& word) {
     return no_target(word, "a file occurs twice");
   }
   if (class_names.size() > 1) {
-    return no_target(word, "its files differ by more than a number at their end");
+    return no_target(word, "its names differ in more than the number at their end");
   }
   target.class_names = *class_names.begin();
   return target;
@@ -108,10 +107,9 @@ Result<bool> needs_class_names(const ConvertTarget& target, const std::vector<st
   const auto found = runtime::read_class_names(path, nullptr);
   if (!found.ok() || *found != names) {
     return usage_error("XG0901",
-                       {"{} exists, but {}", path,
-                        names.empty() ? "the classes of the source have no names"
-                                      : "it does not have the names of these " + counted(std::ssize(names), "class")},
-                       "name another target, or remove the file");
+                       {"{} has the names of the classes of other data with the same stem{}", path,
+                        names.empty() ? ", but the classes of the source have no names" : ""},
+                       "name a target with another stem or in another folder, or remove the file");
   }
   return false;
 }

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <utility>
 
+#include "runtime/cli/export/raw_inputs.h"
 #include "runtime/cli/predict/ranking.h"
 #include "runtime/interchange/onnxruntime.h"
 #include "runtime/interchange/random_rows.h"
@@ -59,6 +62,11 @@ OnnxDifference compare_best(const runtime::BestClasses& ours, const std::string&
   return difference;
 }
 
+// The type of an input of the model.
+const TensorType& input_type(const Graph& graph, const std::string& name) {
+  return graph.value(std::ranges::find(graph.inputs, name, &NamedValue::name)->value).type;
+}
+
 }  // namespace
 
 Result<OnnxComparison> compare_with_onnxruntime(const PlannedModel& planned, runtime::Session& session,
@@ -66,9 +74,20 @@ Result<OnnxComparison> compare_with_onnxruntime(const PlannedModel& planned, run
                                                 const std::string& file, const std::string& folder,
                                                 const std::string& python) {
   runtime::RandomRows rows(session.module().graph, kComparedRows, kSeed);
+  std::map<std::string, RawInput> raw;
+  for (const ops::OnnxPreprocessing& one : graph.preprocessing) {
+    XRUN_ASSIGN(RawInput made,
+                make_raw_input(one, input_type(session.module().graph, one.input), kComparedRows, kSeed));
+    rows.set_rows(one.input, std::move(made.rows));
+    raw[one.input] = std::move(made);
+  }
   std::vector<runtime::OnnxRunInput> inputs;
   for (const ops::OnnxValue& input : graph.inputs) {
-    inputs.push_back({input.name, rows.rows_of(input.name)});
+    if (const auto given = raw.find(input.name); given != raw.end()) {
+      inputs.push_back({input.name, given->second.given, given->second.dims});
+    } else {
+      inputs.push_back({input.name, rows.rows_of(input.name), {input.dims.begin() + 1, input.dims.end()}});
+    }
   }
   XRUN_ASSIGN(const runtime::OnnxRun run,
               runtime::run_in_onnxruntime(python, file, graph, inputs, kComparedRows, folder));

@@ -35,10 +35,14 @@ Status check_heads(const Graph& graph, const ExportArgs& args) {
 }  // namespace
 
 Status check_weights_flags(const ExportArgs& args) {
-  if (!args.outputs.empty() || args.topk > 0) {
+  if (!args.outputs.empty() || args.topk > 0 || args.fp8_rows || args.preprocess) {
     return usage_error("XG0905",
                        {"`{}` selects what an ONNX file computes, but {} holds only weights",
-                        args.outputs.empty() ? "--topk" : "--only", args.output},
+                        !args.outputs.empty() ? "--only"
+                        : args.topk > 0       ? "--topk"
+                        : args.fp8_rows       ? "--fp8-rows"
+                                              : "--preprocess",
+                        args.output},
                        "leave it out, or name a file that ends in .onnx");
   }
   const std::string start = fmt::format("{{\"__metadata__\":{{\"{}\":\"xrun", runtime::kWeightsKey);

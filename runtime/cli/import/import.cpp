@@ -118,7 +118,7 @@ Error no_path(const char* flag, const std::string& path, const runtime::ModelFor
   std::vector<std::string> names;
   std::ranges::transform(form.tensors, std::back_inserter(names), &runtime::ModelTensor::name);
   return usage_error("XG0942", {"`{} {}`: the model has no tensor at or below this path", flag, path},
-                     nearest_names(path, names));
+                     nearest_names(path, names, "`xrun show` of the model lists them"));
 }
 
 // Finds the places of the tensors.
@@ -200,7 +200,7 @@ Status write(const PlannedModel& planned, const ImportArgs& args, Imported& impo
   return store->finish();
 }
 
-// Does the same, and removes the directory of the checkpoint if it was made for it and the import fails.
+// Calls `write`. If it fails, the directory of the checkpoint is removed, unless it existed before.
 Status write_whole(const PlannedModel& planned, const ImportArgs& args, Imported& imported,
                    runtime::EventSink& events) {
   std::error_code ignored;

@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "graph/base/result.h"
 #include "graph/os/child_process.h"
@@ -119,7 +121,10 @@ Seconds wait_before_restart(int ends_at_once) {
   return ends_at_once < 2 ? 0 : std::min<Seconds>(kLongestWait, 1 << std::min(ends_at_once - 2, kDoublings));
 }
 
-Outcome<int> run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
+namespace {
+
+// The faults of the command line. nullopt: there are none.
+std::optional<Failure> find_fault(const RestartArgs& args, const std::string& file) {
   if (!file.empty() || args.command.empty()) {
     return usage_fault("`--restarts` starts the command after `--`, but " +
                            (file.empty() ? "there is no command" : "`" + file + "` is before `--`"),
@@ -131,64 +136,110 @@ Outcome<int> run_restarts(const GlobalOptions& options, const RestartArgs& args,
             "` each start would lose what the one before it has learned",
         "leave `" + begins + "` out; if the run has to begin that way, start it once without --restarts");
   }
-  const Console console(options);
-  ChildProcess child;
-  const auto ask_to_stop = [&child] {
-    if (const pid_t pid = child.pid(); pid > 0) {
-      ::kill(pid, SIGUSR1);
-    }
-  };
-  const StopSignals signals(ask_to_stop);
-  RankExits rank_exits;
-  int ends_at_once = 0;
-  bool had_ranks = false;  // a launcher had ranks in an earlier start
-  for (int starts = 0;; ++starts) {
+  return std::nullopt;
+}
+
+// How one start of the command ended.
+struct CommandEnd {
+  int exit = 0;  // exit_of_ranks
+  Seconds lived = 0;
+  RankReports said;
+  bool has_ranks = false;  // a launcher had ranks on this machine
+  bool killed = false;     // the launcher did not end, and was killed
+};
+
+// Starts the command, and passes requests to stop on to it.
+class Starts {
+ public:
+  Starts(const Console& console, const std::vector<std::string>& command)
+      : console_(console), command_(command), signals_([this] { ask_to_stop(); }) {}
+
+  // Runs the command once.
+  Outcome<CommandEnd> run() {
     const auto begin = Clock::now();
     // An `xrun train` after `--` would otherwise also watch over a command.
-    if (const int fault = child.start(args.command, {.without = {"XRUN_RESTARTS"}}); fault != 0) {
-      return usage_fault(fmt::format("`{}` cannot be started: {}", args.command[0], std::strerror(fault)),
+    if (const int fault = child_.start(command_, {.without = {"XRUN_RESTARTS"}}); fault != 0) {
+      return usage_fault(fmt::format("`{}` cannot be started: {}", command_[0], std::strerror(fault)),
                          "check that the command after `--` runs in a shell");
     }
     if (StopSignals::requested().load()) {
       ask_to_stop();  // a signal that came before the command ran has not reached it
     }
     LauncherWatch watch(
-        child.pid(), [&rank_exits] { return rank_exits.all_gone(); },
-        [&console](const ProcessEntry& launcher) {
-          console.note(
+        child_.pid(), [this] { return rank_exits_.all_gone(); },
+        [this](const ProcessEntry& launcher) {
+          console_.note(
               fmt::format("note: {} (process {}) did not end with its ranks, so it waits for a rank or a host that it "
                           "cannot reach; it is killed\n",
                           launcher.name, launcher.pid));
         });
-    const int ended_with = child.wait();
+    const int ended_with = child_.wait();
     watch.stop();  // the thread also reads the reports, so it ends first
-    const RankReports said = rank_exits.take();
-    const int exit = exit_of_ranks(ended_with, said);
-    const bool has_ranks = watch.had_ranks() || said.launched;
-    const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (StopSignals::requested().load()) {
-      // MPICH's launcher ends with 10, or 11, if the signal met ranks that could not handle it yet.
-      const bool by_signal = exit > kSignalled || exit == SIGUSR1 || exit == (SIGUSR1 | SIGKILL);
-      return by_signal ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
+    RankReports said = rank_exits_.take();
+    CommandEnd end{.exit = exit_of_ranks(ended_with, said),
+                   .lived = std::chrono::duration<double>(Clock::now() - begin).count(),
+                   .has_ranks = watch.had_ranks() || said.launched,
+                   .killed = watch.killed()};
+    end.said = std::move(said);
+    return end;
+  }
+
+ private:
+  void ask_to_stop() const {
+    if (const pid_t pid = child_.pid(); pid > 0) {
+      ::kill(pid, SIGUSR1);
     }
-    if (watch.killed() && std::ranges::find(said.exits, 0) != said.exits.end()) {
-      return 0;  // the run is complete; only its launcher did not end
+  }
+
+  const Console& console_;
+  const std::vector<std::string>& command_;
+  ChildProcess child_;
+  RankExits rank_exits_;
+  StopSignals signals_;  // last, since its thread uses `child_`
+};
+
+// The exit code of --restarts if the command is not to start again whatever the number of restarts; nullopt: it is.
+//   had_ranks  a launcher had ranks in an earlier start
+std::optional<int> final_exit(const CommandEnd& end, bool had_ranks) {
+  if (StopSignals::requested().load()) {
+    // MPICH's launcher ends with 10, or 11, if the signal met ranks that could not handle it yet.
+    const bool by_signal = end.exit > kSignalled || end.exit == SIGUSR1 || end.exit == (SIGUSR1 | SIGKILL);
+    return by_signal ? exit_code(ErrorKind::kInterrupted) : end.exit;
+  }
+  if (end.killed && std::ranges::find(end.said.exits, 0) != end.said.exits.end()) {
+    return 0;  // the run is complete; only its launcher did not end
+  }
+  const bool again = is_worth_restart(end.exit) || misses_host(end.exit, end.said, had_ranks, end.has_ranks);
+  return again ? std::nullopt : std::optional(end.exit);
+}
+
+}  // namespace
+
+Outcome<int> run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
+  if (auto fault = find_fault(args, file)) {
+    return std::move(*fault);
+  }
+  const Console console(options);
+  Starts starts(console, args.command);
+  int ends_at_once = 0;
+  bool had_ranks = false;
+  for (int restarts = 0;; ++restarts) {
+    XRUN_ASSIGN(const CommandEnd end, starts.run());
+    if (const std::optional<int> exit = final_exit(end, had_ranks)) {
+      return *exit;
     }
-    if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, has_ranks)) {
-      return exit;
-    }
-    had_ranks = had_ranks || has_ranks;
-    const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(exit, lived));
-    if (starts == args.restarts) {
+    had_ranks = had_ranks || end.has_ranks;
+    const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(end.exit, end.lived));
+    if (restarts == args.restarts) {
       console.note(fmt::format("note: {}; it is not started again, since --restarts is {}\n", ended, args.restarts));
-      return exit;
+      return end.exit;
     }
-    ends_at_once = lived < kAtOnce ? ends_at_once + 1 : 0;
+    ends_at_once = end.lived < kAtOnce ? ends_at_once + 1 : 0;
     const Seconds pause = wait_before_restart(ends_at_once);
     console.note(fmt::format("note: {}; it is started again{}, restart {} of {}\n", ended,
-                             pause > 0 ? " in " + format_seconds(pause) : "", starts + 1, args.restarts));
+                             pause > 0 ? " in " + format_seconds(pause) : "", restarts + 1, args.restarts));
     if (!wait_for(pause)) {
-      return xrun::exit_code(ErrorKind::kInterrupted);
+      return exit_code(ErrorKind::kInterrupted);
     }
   }
 }

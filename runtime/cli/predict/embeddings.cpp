@@ -48,7 +48,7 @@ Result<NamedValue> embedding_output(const Graph& graph) {
     const DType dtype = graph.value(output.value).type.dtype;
     if (is_head) {
       head = output.name;
-    } else if (dtype == DType::kF32 || dtype == DType::kBF16) {
+    } else if (is_computed(dtype)) {
       return output;
     }
   }

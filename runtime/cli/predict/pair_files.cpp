@@ -29,7 +29,7 @@ std::vector<NamedValue> feature_outputs(const Graph& graph) {
     const TensorType& type = graph.value(output.value).type;
     const bool is_head = std::ranges::any_of(
         graph.heads, [&](const Head& head) { return graph.node(head.node).outputs[0] == output.value; });
-    return !is_head && type.rank() == 2 && (type.dtype == DType::kF32 || type.dtype == DType::kBF16);
+    return !is_head && type.rank() == 2 && is_computed(type.dtype);
   });
   return outputs;
 }

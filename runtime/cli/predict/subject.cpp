@@ -77,14 +77,14 @@ Result<std::unique_ptr<runtime::SampleRows>> open_pictures(const Module& module,
 Result<std::unique_ptr<runtime::SampleRows>> open_samples(const Module& module, const PredictArgs& args,
                                                           const std::vector<std::string>& needed) {
   if (!args.source.empty()) {
-    return runtime::SampleRows::open_for(needed, module.data, args.source, module.graph);
+    return runtime::SampleRows::open(module.data, args.source, module.graph, nullptr, &needed);
   }
   const SourceSpec* table = table_source(module.data);
   if (table == nullptr) {
     return open_pictures(module, args, needed);
   }
   const DataSpec data = with_table(module.data, *table, args.images[0]);
-  return runtime::SampleRows::open_for(needed, data, args.images[0], module.graph);
+  return runtime::SampleRows::open(data, args.images[0], module.graph, nullptr, &needed);
 }
 
 }  // namespace

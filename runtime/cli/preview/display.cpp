@@ -16,6 +16,9 @@ double value_at(const std::byte* row, DType dtype, size_t i) {
   if (dtype == DType::kBF16) {
     return static_cast<double>(ops::to_float(reinterpret_cast<const ops::Bf16*>(row)[i]));
   }
+  if (dtype == DType::kF16) {
+    return static_cast<double>(ops::to_float(reinterpret_cast<const ops::Half*>(row)[i]));
+  }
   return dtype == DType::kF64 ? reinterpret_cast<const double*>(row)[i]
                               : static_cast<double>(reinterpret_cast<const float*>(row)[i]);
 }

@@ -87,6 +87,10 @@ Line line_of(const runtime::StepEvent& e) {
   if (s.grad_norm > 0) {
     event["grad_norm"] = s.grad_norm;
   }
+  if (s.loss_scale > 0) {
+    event["loss_scale"] = s.loss_scale;
+    event["skipped_steps"] = s.skipped_steps;
+  }
   for (const runtime::ActiveReport& active : s.active) {
     Json one{{"head", active.head}, {"classes", active.classes}, {"near", active.near}, {"common", active.common}};
     if (!std::isnan(active.mass)) {

@@ -97,7 +97,8 @@ std::string plain_line(const runtime::StepReport& s, Bytes usable, double second
   if (usable > 0) {
     line += fmt::format(" mem_of_gib={:.2f}", gib(usable));
   }
-  return s.grad_norm > 0 ? line + fmt::format(" grad_norm={:.4g}", s.grad_norm) : line;
+  line += s.grad_norm > 0 ? fmt::format(" grad_norm={:.4g}", s.grad_norm) : "";
+  return s.loss_scale > 0 ? line + fmt::format(" loss_scale={:.0f} skipped={}", s.loss_scale, s.skipped_steps) : line;
 }
 
 // Prints one line, even if names of files and sources in it contain line breaks.

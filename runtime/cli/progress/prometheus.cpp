@@ -96,6 +96,11 @@ void Prometheus::Server::show(const runtime::StepReport& report) const {
   if (report.grad_norm > 0) {
     set("gradient_norm", "the norm that `clip` bounds", report.grad_norm);
   }
+  if (report.loss_scale > 0) {
+    set("loss_scale", "the scale of the loss in the step", report.loss_scale);
+    set("skipped_steps", "steps that made no update, since a gradient was too large for f16",
+        static_cast<double>(report.skipped_steps));
+  }
   set("batch", "samples of the step", static_cast<double>(report.batch));
   set("samples_per_second", "samples by the clock since the line before, without evaluations and saves",
       report.line.samples_per_second);

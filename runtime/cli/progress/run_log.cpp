@@ -24,6 +24,10 @@ Numbers numbers_of(const runtime::StepReport& step) {
   for (const auto& [name, value] : step.line.metrics) {
     numbers.emplace_back("train/" + name, value);
   }
+  if (step.loss_scale > 0) {
+    numbers.emplace_back("train/loss_scale", step.loss_scale);
+    numbers.emplace_back("train/skipped_steps", static_cast<double>(step.skipped_steps));
+  }
   return numbers;
 }
 

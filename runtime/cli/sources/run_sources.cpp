@@ -42,8 +42,9 @@ std::vector<std::string> inputs_of_measures(const Module& module, const std::str
 Status check_measures(const runtime::SampleRows& rows, const Module& module, const runtime::WantedMeasures& wanted) {
   for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, wanted)) {
     if (measure.verification) {
-      const bool has_same = rows.reader().find_field(kPairField) >= 0;
-      XRUN_TRY(runtime::check_pairs(rows.name(), rows.samples(), has_same, *measure.verification));
+      const runtime::SourceOfPairs source{rows.samples(), rows.reader().find_field(kPairField) >= 0,
+                                          rows.reader().templates()};
+      XRUN_TRY(runtime::check_pairs(rows.name(), source, *measure.verification));
     }
   }
   return {};

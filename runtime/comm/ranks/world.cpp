@@ -244,13 +244,15 @@ Result<std::vector<std::string>> World::gather(Result<std::string> mine) {
 
 Outcome World::agree(Outcome mine) {
   const bool stop = mine.stop;
-  auto all = gather(mine.status.ok() ? Result<std::string>(stop ? "stop" : "") : std::move(mine.status).error());
+  const std::string word = std::string(stop ? "stop" : "") + (mine.skipped ? " skipped" : "");
+  auto all = gather(mine.status.ok() ? Result<std::string>(word) : std::move(mine.status).error());
   if (!all.ok()) {
     return {.status = std::move(all).error(), .stop = stop};
   }
   Outcome outcome;
   for (const std::string& said : *all) {
-    outcome.stop = outcome.stop || said == "stop";
+    outcome.stop = outcome.stop || said.starts_with("stop");
+    outcome.skipped = outcome.skipped || said.ends_with("skipped");
   }
   return outcome;
 }

@@ -31,9 +31,9 @@ class NamedColumns {
     std::vector<std::string> names;
     std::ranges::transform(columns_, std::back_inserter(names), &CsvColumn::name);
     std::erase(names, "");
-    return content_error(
-        "XG0413", {"the table has no column `{}`", name},
-        names.empty() ? "say that its first line holds names: csv(..., header=true)" : nearest_names(name, names));
+    return content_error("XG0413", {"the table has no column `{}`", name},
+                         names.empty() ? "say that its first line holds names: csv(..., header=true)"
+                                       : nearest_names(name, names, "the first line of the table has them"));
   }
 
  private:

@@ -20,7 +20,7 @@
 namespace xrun::runtime {
 namespace {
 
-bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64; }
+bool is_float(DType dtype) { return is_computed(dtype) || dtype == DType::kF64; }
 
 // Whether samples of this type can fill the input. A size that is not known yet is checked when samples are read.
 bool fits(const TensorType& sample, const TensorType& target) {
@@ -65,9 +65,10 @@ Status check_result(const DataBinding& binding, const Field& field, const Field&
               binding.span);
   }
   if (!is_float(target.dtype) && target.rank() != 1 && (target.rank() != 2 || value.type.classes == 0)) {
-    return at(content_error("XG0404",
-                            {"`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)},
-                            "make the input f32, or turn the numbers of a row into classes with `as_index`"),
+    return at(content_error(
+                  "XG0404",
+                  {"`{}` is {}: pictures and rows feed inputs of f32, bf16 or f16", binding.target, to_text(target)},
+                  "make the input f32, or turn the numbers of a row into classes with `as_index`"),
               binding.span);
   }
   return {};
@@ -248,6 +249,8 @@ double Transform::mean(const std::byte* rows, int64_t count) const {
       sum += static_cast<double>(reinterpret_cast<const float*>(rows)[i]);
     } else if (target_.dtype == DType::kBF16) {
       sum += static_cast<double>(ops::to_float(reinterpret_cast<const ops::Bf16*>(rows)[i]));
+    } else if (target_.dtype == DType::kF16) {
+      sum += static_cast<double>(ops::to_float(reinterpret_cast<const ops::Half*>(rows)[i]));
     } else {
       sum += reinterpret_cast<const double*>(rows)[i];
     }
@@ -318,6 +321,8 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   }
   if (target_.dtype == DType::kBF16) {
     store_picture<ops::Bf16>(picture, out, [](float x) { return ops::to_bf16(x); });
+  } else if (target_.dtype == DType::kF16) {
+    store_picture<ops::Half>(picture, out, [](float x) { return ops::to_f16(x); });
   } else if (picture.channels() == 1 && target_.dtype == DType::kF32) {
     for (int y = 0; y < picture.height(); ++y) {
       std::memcpy(out + static_cast<size_t>(y) * static_cast<size_t>(picture.width()) * 4, picture.row(0, y),

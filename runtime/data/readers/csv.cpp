@@ -63,10 +63,6 @@ class CsvReader final : public Reader {
   std::vector<Field> fields_;
 };
 
-}  // namespace
-
-namespace {
-
 // Arguments that with_bound_columns adds to a call of the reader. Ranges are stored as a, b, a, b, ...
 constexpr std::string_view kTextPositions = "text_positions";
 constexpr std::string_view kTextNames = "text_names";

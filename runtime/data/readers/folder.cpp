@@ -312,10 +312,6 @@ class FolderReader final : public Reader {
   std::vector<Field> fields_;
 };
 
-}  // namespace
-
-namespace {
-
 Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop, size_t most_pictures, bool header) {
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(const Glob match, Glob::parse(args.text("match")));

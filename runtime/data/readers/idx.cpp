@@ -41,12 +41,10 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   XRUN_ASSIGN(IdxFile file, read_header(path, stop));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
   XRUN_ASSIGN(file.bytes, read_file(path, want + 1, stop));
-  if (static_cast<Bytes>(file.bytes.size()) != want) {
-    return broken_idx(
-        path,
-        fmt::format("holds {} {} its header says",
-                    static_cast<Bytes>(file.bytes.size()) < want ? want - static_cast<Bytes>(file.bytes.size()) : 1,
-                    static_cast<Bytes>(file.bytes.size()) < want ? "bytes less than" : "byte or more beyond what"));
+  const Bytes got = std::ssize(file.bytes);
+  if (got != want) {
+    return broken_idx(path, got < want ? fmt::format("holds {} bytes less than its header says", want - got)
+                                       : std::string("holds more bytes than its header says"));
   }
   return file;
 }

@@ -1,7 +1,7 @@
 // Opening a list has three steps:
 //   1. Read the first line, which shows the form of the list.
 //   2. Split each line into path and label, and check the path. Paths are kept in one text, since there may be
-//   millions.
+//      millions.
 //   3. Determine the labels, and examine whether files of some samples exist.
 #include "runtime/data/readers/list.h"
 
@@ -70,17 +70,6 @@ class ListReader final : public ListedReader {
   bool header_;
 };
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_blank(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 std::string shown(char delimiter) {
   return delimiter == '\t' ? "a tab" : delimiter == ' ' ? "a blank" : fmt::format("`{}`", delimiter);
 }
@@ -116,14 +105,12 @@ std::optional<Row> split(std::string_view line, char delimiter) {
 // The error for a line without path and label, whose help names the delimiter that the line seems to have.
 Error not_a_row(const std::string& place, std::string_view line, char delimiter) {
   constexpr std::string_view kDelimiters = "\t,;| ";
-  Error error =
-      content_error("XG0412",
-                    {"{}: there is no {} with a path before it and a label after it in `{}`", place,
-                     delimiter == '\t' ? "tab" : shown(delimiter), line.substr(0, 60)},
-                    "a line is a path, the delimiter and a label, or the name of a part by PLSC v1 that exists");
+  Error error = content_error(
+      "XG0412", {"{}: `{}` is not a path, {} and a label", place, line.substr(0, 60), shown(delimiter)},
+      "a line has a path, the delimiter and a label; in a list of PLSC v1 it is the name of a file next to the list");
   for (const char other : kDelimiters) {
     if (other != delimiter && split(line, other)) {
-      error.help = fmt::format("{} seems to be between them: delimiter=\"{}\"", shown(other),
+      error.help = fmt::format("{} seems to separate them: delimiter=\"{}\"", shown(other),
                                other == '\t' ? "\\t" : std::string(1, other));
       break;
     }

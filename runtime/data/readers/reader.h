@@ -17,6 +17,10 @@
 #include "graph/settings/specs.h"
 #include "runtime/formats/tables/csv.h"
 
+namespace xrun {
+struct TemplatePairs;  // graph/settings/template_pairs.h
+}
+
 namespace xrun::runtime {
 
 // The value of one field of a sample. `bytes` refers to memory of the reader, or to memory of this object. An object is
@@ -57,6 +61,8 @@ class Reader {
   // The numbers of the samples in natural order (2.png before 10.png), for predictions and evaluations; empty:
   // ascending. Training does not use it: its order depends only on the numbers of the samples.
   virtual std::vector<int64_t> listing() const { return {}; }
+  // The templates of a verification set, and their pairs; null for other sources. `listing` is then empty.
+  virtual const TemplatePairs* templates() const { return nullptr; }
   virtual std::string describe() const = 0;  // "glyphs: 16 faces, 284 045 images, 20 902 classes"
   // The columns of a table, with their names and texts; empty for other sources.
   virtual std::span<const CsvColumn> columns() const { return {}; }

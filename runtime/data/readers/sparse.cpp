@@ -214,7 +214,7 @@ Result<FirstLine> read_first_line(const RandomFile& file) {
   XRUN_TRY(file.read(0, start));
   const std::string_view text = text_of(start);
   if (text.starts_with("\x1f\x8b")) {
-    return content_error("XG0412", {"{}: compressed by gzip, and rows of it cannot be read one by one", file.path()},
+    return content_error("XG0412", {"{}: compressed by gzip, so its rows cannot be read one by one", file.path()},
                          "unpack it: gunzip FILE");
   }
   XRUN_TRY(refuse_foreign(start, file.path()));

@@ -22,18 +22,6 @@ namespace {
 
 constexpr int32_t kBroken = std::numeric_limits<int32_t>::min();  // the label of a line without one
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_blank(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 // Removes the first cell from `rest` and returns it. nullopt: there are no more cells.
 std::optional<std::string_view> next_cell(std::optional<std::string_view>& rest, char delimiter) {
   if (!rest) {
@@ -172,7 +160,8 @@ Result<int64_t> column_of(const AttrValue& chosen, std::string_view header, char
   }
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) {
-    return content_error("XG0413", {"{} has no column `{}`", path, name}, nearest_names(name, names));
+    return content_error("XG0413", {"{} has no column `{}`", path, name},
+                         nearest_names(name, names, "the first line of the file has them"));
   }
   return found - names.begin();
 }

@@ -23,6 +23,9 @@ int64_t chunks_of(int64_t count) { return (count + kChunk - 1) / kChunk; }
 int64_t largest_of(const Graph& graph, const planner::Instruction& instruction) {
   int64_t largest = 0;
   for (const Operand& operand : instruction.operands) {
+    if (!operand.param.valid()) {
+      continue;  // the sums of squares of all gradients
+    }
     largest = std::max(largest, graph.value(graph.param(operand.param).value).type.elements(0, 0));
   }
   return largest;
@@ -53,6 +56,9 @@ BoundCompress CompressRunner::bind(const planner::Instruction& instruction) cons
       }
       continue;
     }
+    if (operand.role == Role::kNorms) {
+      continue;
+    }
     CompressedWeight& weight = compress.weights.back();
     switch (operand.role) {
       case Role::kWeight:
@@ -71,13 +77,14 @@ BoundCompress CompressRunner::bind(const planner::Instruction& instruction) cons
   return compress;
 }
 
-// Returns the factor by which clipping scales the gradient. A sender clips each tensor separately, to the limit divided
-// by sqrt(senders): the norm of a sum of independent gradients grows with the square root of their number.
+// Returns the factor that clips the gradient and removes the scale of the loss. A sender clips each tensor separately,
+// to the limit divided by sqrt(senders): the norm of a sum of independent gradients grows with the square root of their
+// number.
 Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepContext& step,
                                           ops::Workers& workers) const {
   const ClipSpec& clip = module_.train.clip;
   if (clip.kind != ClipSpec::kNorm) {
-    return 1;
+    return 1 / step.loss_scale;
   }
   const auto one = [&](int64_t chunk, int) {
     const int64_t end = std::min(weight.count, (chunk + 1) * kChunk);
@@ -91,7 +98,7 @@ Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepCo
   for (const double sum : weight.squares) {
     total += sum;
   }
-  const double norm = std::sqrt(total);
+  const double norm = std::sqrt(total) / step.loss_scale;
   if (!std::isfinite(norm)) {
     return Error{ErrorKind::kNonFinite, "XG0810",
                  "the gradient of `" + module_.graph.param(weight.param).name + "` in step " +
@@ -99,7 +106,7 @@ Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepCo
                  advice_about_gradient(module_.train, step.step), module_.train.span};
   }
   const double limit = clip.limit / std::sqrt(static_cast<double>(program_.senders()));
-  return norm > limit ? limit / norm : 1;
+  return (norm > limit ? limit / norm : 1) / step.loss_scale;
 }
 
 Status CompressRunner::run(BoundCompress& compress, const StepContext& step, ops::Workers& workers) const {

@@ -13,6 +13,7 @@
 #include "ops/compute_modes.h"
 #include "runtime/device/cpu/compress_runner.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/cpu/gradient_sums.h"
 #include "runtime/device/cpu/head_runner.h"
 #include "runtime/device/cpu/non_finite.h"
 #include "runtime/device/cpu/stage_runner.h"
@@ -33,11 +34,15 @@ class CpuBackend final : public Backend {
   CpuBackend(const Module& module, const planner::Program& program, const BoundMemory& memory, const DeviceSet& devices,
              KernelSet kernels, ops::Isa isa, const ops::OptimizerForm& form);
 
-  void begin_step(const StepContext& step) override { step_ = step; }
+  void begin_step(const StepContext& step) override {
+    step_ = step;
+    skipped_.store(false, std::memory_order_relaxed);
+  }
   void start(const Instruction& instruction, InstructionEvents& events) override;
   Status run(const Instruction& instruction) override;
   Status prepare_weights() override;
   double grad_norm() const override { return grad_norm_.load(std::memory_order_relaxed); }
+  bool skipped() const override { return skipped_.load(std::memory_order_relaxed); }
 
  private:
   // Runs the instruction; empty for exchanges and for devices of other ranks.
@@ -57,10 +62,10 @@ class CpuBackend final : public Backend {
   Bound bind_update(const Instruction& instruction);
   Bound bind_copy(const Instruction& instruction) const;
   Status prepare_device(int device, ops::Workers& workers);
-  // The sums of squares of the gradients, for clipping; empty if the run does not clip by norm.
+  // The sums of squares of the gradients; empty if the instruction does not need them.
   std::span<const double> norms_of(const Instruction& instruction) const;
-  // Returns the factor for gradients, computed from their sums of squares.
-  Result<double> grad_scale(std::span<const double> norms);
+  // Decides about an update from the sums of squares.
+  Result<UpdateDecision> decide(std::span<const double> sums);
 
   const Module& module_;
   const planner::Program& program_;
@@ -76,6 +81,8 @@ class CpuBackend final : public Backend {
   std::vector<Entry> entries_;  // index: instruction
   StepContext step_;
   std::atomic<double> grad_norm_{0};
+  std::atomic<bool> skipped_{false};
+  GradientSums sums_;
 };
 
 CpuBackend::CpuBackend(const Module& module, const planner::Program& program, const BoundMemory& memory,
@@ -91,7 +98,8 @@ CpuBackend::CpuBackend(const Module& module, const planner::Program& program, co
                     *std::max_element(program.threads.begin(), program.threads.end())),
       head_runner_(module, program, binder_, heads_, form),
       update_runner_(module, program, binder_, kernels_, isa, form),
-      compress_runner_(module, program, binder_, isa, form) {
+      compress_runner_(module, program, binder_, isa, form),
+      sums_(module, program) {
   entries_.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
     const bool mine = memory.has(instruction.device) && !communicates(instruction.kind);
@@ -151,8 +159,8 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
   if (is_of_head(instruction.kind)) {
     return [this, head = head_runner_.bind(instruction),
             norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
-      XRUN_ASSIGN(const double scale, grad_scale(norms));
-      return head_runner_.run(head, step_, scale, workers);
+      XRUN_ASSIGN(const UpdateDecision decision, decide(norms));
+      return decision.skips ? Status() : head_runner_.run(head, step_, decision.of_heads, workers);
     };
   }
   if (instruction.kind == Kind::kSumReplicas || instruction.kind == Kind::kSumTied) {
@@ -162,8 +170,10 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
     };
   }
   if (instruction.kind == Kind::kCompress) {
-    return [this, compress = compress_runner_.bind(instruction)](ops::Workers& workers) mutable {
-      return compress_runner_.run(compress, step_, workers);
+    return [this, compress = compress_runner_.bind(instruction),
+            norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
+      XRUN_ASSIGN(const UpdateDecision decision, decide(norms));
+      return decision.skips ? Status() : compress_runner_.run(compress, step_, workers);
     };
   }
   return instruction.kind == Kind::kCopy ? bind_copy(instruction) : bind_update(instruction);
@@ -185,8 +195,8 @@ CpuBackend::Bound CpuBackend::bind_update(const Instruction& instruction) {
     default:
       return
           [this, update = std::move(update), norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
-            XRUN_ASSIGN(const double scale, grad_scale(norms));
-            return update_runner_.apply(update, step_, scale, workers);
+            XRUN_ASSIGN(const UpdateDecision decision, decide(norms));
+            return decision.skips ? Status() : update_runner_.apply(update, step_, decision.of_stages, workers);
           };
   }
 }
@@ -220,21 +230,19 @@ std::span<const double> CpuBackend::norms_of(const Instruction& instruction) con
   return {};
 }
 
-Result<double> CpuBackend::grad_scale(std::span<const double> norms) {
-  if (norms.empty()) {
-    return 1;
+Result<UpdateDecision> CpuBackend::decide(std::span<const double> sums) {
+  if (sums.empty()) {
+    return UpdateDecision();
   }
-  double total = 0;
-  for (const double sum : norms) {
-    total += sum;
+  const UpdateDecision decision = sums_.decide(sums, step_.loss_scale);
+  grad_norm_.store(module_.train.clip.kind == ClipSpec::kNorm && !decision.skips ? decision.norm : 0,
+                   std::memory_order_relaxed);
+  if (decision.skips) {
+    skipped_.store(true, std::memory_order_relaxed);
+  } else if (!decision.finite) {
+    return nonfinite_gradient(module_, program_, sums, step_);
   }
-  const double norm = std::sqrt(total);
-  grad_norm_.store(norm, std::memory_order_relaxed);
-  if (!std::isfinite(norm)) {
-    return nonfinite_gradient(module_, program_, norms, step_.step);
-  }
-  const double limit = module_.train.clip.limit;
-  return norm > limit ? limit / norm : 1;
+  return decision;
 }
 
 Status CpuBackend::prepare_weights() {

@@ -65,7 +65,8 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     return reduce(bound, step);
   }
   if (bound.kind == Kind::kReduceDx) {
-    bound.join_of_dx->reduce_dx(bound.terms, bound.features.at(step), bound.rows, bound.feature_gradient);
+    bound.join_of_dx->reduce_dx(bound.terms, bound.features.at(step), bound.rows, static_cast<float>(step.loss_scale),
+                                bound.feature_gradient);
     return {};
   }
   if (bound.kind == Kind::kSumDx) {
@@ -140,10 +141,10 @@ Status HeadRunner::prepare_update(BoundHead& bound, const ops::ActiveClasses& ac
   bound.update.seed = step.seed;
   bound.update.step = step.step;
   bound.update.weight =
-      scalars_of(rule_of(module_.train, form_, graph, head.weight), form_, step.rate, step.step, grad_scale);
+      scalars_of(rule_of(module_.train, form_, graph, head.weight), form_, step.rate, step.updates(), grad_scale);
   if (head.bias.valid()) {
     bound.update.bias =
-        scalars_of(rule_of(module_.train, form_, graph, head.bias), form_, step.rate, step.step, grad_scale);
+        scalars_of(rule_of(module_.train, form_, graph, head.bias), form_, step.rate, step.updates(), grad_scale);
   }
   return {};
 }

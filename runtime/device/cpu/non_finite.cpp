@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "ops/simd/simd.h"
 #include "runtime/device/cpu/stage_runner.h"
 
 namespace xrun::runtime {
@@ -27,24 +28,32 @@ struct Range {
   bool is_ordinary() const { return least >= -kOrdinary && most <= kOrdinary; }
 };
 
-float bf16_at(const uint16_t* bits, int64_t i) {
-  const uint32_t wide = uint32_t{bits[i]} << 16;
-  float value = 0;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
+float number_at(DType dtype, const void* data, int64_t i) {
+  return dtype == DType::kF32    ? static_cast<const float*>(data)[i]
+         : dtype == DType::kBF16 ? ops::to_float(static_cast<const ops::Bf16*>(data)[i])
+                                 : ops::to_float(static_cast<const ops::Half*>(data)[i]);
 }
 
 // Returns the range of values in a tensor; nullopt if its elements are not real numbers.
 std::optional<Range> range_of(const TensorType& type, const void* data, int64_t count) {
   Range range;
-  if (type.dtype != DType::kF32 && type.dtype != DType::kBF16) {
+  if (!is_computed(type.dtype)) {
     return std::nullopt;
   }
   for (int64_t i = 0; i < count; ++i) {
-    range.add(type.dtype == DType::kF32 ? static_cast<const float*>(data)[i]
-                                        : bf16_at(static_cast<const uint16_t*>(data), i));
+    range.add(number_at(type.dtype, data, i));
   }
   return range;
+}
+
+// Adds the scale of the loss to an error about a gradient that is computed with it.
+void add_scale(const TrainSpec& train, double scale, Error& error) {
+  if (train.loss_scale.kind == LossScaleSpec::kDynamic) {
+    error.notes.push_back(fmt::format("the scale of the loss has fallen to {:g}, so it is not the cause", scale));
+  } else if (train.loss_scale.kind == LossScaleSpec::kFixed && scale > 1) {
+    error.notes.push_back(fmt::format("the loss is scaled by {:g}, which may lead out of the range of f16", scale));
+    error.help = "write `loss_scale=dynamic` in `train.precision`, or a smaller number";
+  }
 }
 
 }  // namespace
@@ -88,7 +97,7 @@ std::string advice_about_gradient(const TrainSpec& train, int64_t step) {
 }
 
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
-                         int64_t step) {
+                         const StepContext& step) {
   const Graph& graph = module.graph;
   ParamId first;  // a parameter of a head, or if there is no head the last parameter
   for (const planner::Instruction& instruction : program.instructions) {
@@ -107,13 +116,16 @@ Error nonfinite_gradient(const Module& module, const planner::Program& program, 
   }
   Error error{.kind = ErrorKind::kNonFinite,
               .code = "XG0810",
-              .message = fmt::format("the gradients of step {} are not finite", step + 1),
-              .help = advice_about_gradient(module.train, step),
+              .message = fmt::format("the gradients of step {} are not finite", step.step + 1),
+              .help = advice_about_gradient(module.train, step.step),
               .span = module.train.span};
   if (!first.valid()) {
     return error;
   }
-  error.message = fmt::format("the gradient of `{}` is not finite in step {}", graph.param(first).name, step + 1);
+  error.message = fmt::format("the gradient of `{}` is not finite in step {}", graph.param(first).name, step.step + 1);
+  if (!graph.param(first).head) {
+    add_scale(module.train, step.loss_scale, error);
+  }
   for (const planner::HeadPlan& head : program.heads) {
     if (head.loss.valid() && (head.weight == first || head.bias == first)) {
       const Node& loss = graph.node(head.loss);

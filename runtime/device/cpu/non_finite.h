@@ -9,6 +9,7 @@
 #include "graph/base/result.h"
 #include "graph/module.h"
 #include "planner/program/program.h"
+#include "runtime/device/backend.h"
 
 namespace xrun::runtime {
 
@@ -23,11 +24,11 @@ std::string advice_about_rate(const TrainSpec& train);
 //              is not finite for some of them
 std::string advice_about_operator(const TrainSpec& train, int64_t step, const Node& node, bool own_range);
 
-// Makes the error for gradients that are not finite in step `step`. The error contains the first such gradient in the
-// order of the backward pass.
-//   sums  the sums of squares of the gradients, which were computed for clipping
+// Makes the error for gradients that are not finite in a step. The error contains the first such gradient in the order
+// of the backward pass.
+//   sums  the sums of squares of the gradients
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
-                         int64_t step);
+                         const StepContext& step);
 // Return the advice for the loss of a head, and for a gradient.
 std::string advice_about_loss(const TrainSpec& train, int64_t step);
 std::string advice_about_gradient(const TrainSpec& train, int64_t step);

@@ -25,11 +25,12 @@ bool f32_is_finite(const void* data, int64_t count) {
   return bad == 0;
 }
 
-bool bf16_is_finite(const void* data, int64_t count) {
+// `exponent`: the exponent bits of the type.
+bool narrow_is_finite(const void* data, int64_t count, uint32_t exponent) {
   const auto* words = static_cast<const uint16_t*>(data);
   uint32_t bad = 0;
   for (int64_t i = 0; i < count; ++i) {
-    bad |= (words[i] & 0x7f80u) == 0x7f80u ? 1u : 0u;
+    bad |= (words[i] & exponent) == exponent ? 1u : 0u;
   }
   return bad == 0;
 }
@@ -286,6 +287,7 @@ Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, const
   call.scratch = pass.scratch.begin.at(step) + pass.scratch.step * block.worker;
   call.seed = step.seed;
   call.step = step.step;
+  call.loss_scale = static_cast<float>(step.loss_scale);
   call.first_row = block.index * program_.norm_rows;
   call.part = block.part;
   call.parts = block.parts;
@@ -306,7 +308,9 @@ bool StageRunner::is_finite(const TensorType& type, const void* data) const {
     case DType::kF32:
       return f32_is_finite(data, count);
     case DType::kBF16:
-      return bf16_is_finite(data, count);
+      return narrow_is_finite(data, count, 0x7f80U);
+    case DType::kF16:
+      return narrow_is_finite(data, count, 0x7c00U);
     default:
       return true;
   }

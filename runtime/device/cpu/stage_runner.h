@@ -50,7 +50,7 @@ struct BlockRange {
 struct BoundPass {
   std::vector<BoundNode> nodes;
   std::vector<BoundOperand> operands;
-  std::vector<BoundOperand> watched;         // f32 or bf16 values that leave a forward pass and must be finite
+  std::vector<BoundOperand> watched;         // f32, bf16 or f16 values that leave a forward pass and must be finite
   std::vector<ValueId> watched_values;       // ids of `watched`
   std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass must zero, since it is the first to use them
   BoundOperand scratch;                      // scratch of the kernels

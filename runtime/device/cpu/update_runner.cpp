@@ -229,7 +229,7 @@ void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, doub
 // Computes the scalars of an update. REQUIRES: the norms of the tensor are known.
 ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const StepContext& step,
                                             double grad_scale) const {
-  ops::UpdateScalars scalars = runtime::scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);
+  ops::UpdateScalars scalars = runtime::scalars_of(weight.rule, form_, step.rate, step.updates(), grad_scale);
   if (!weight.tensor_norms.empty()) {
     ops::set_norms(form_, weight.tensor_norms, scalars);
   }
@@ -239,7 +239,7 @@ ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const Ste
 // Returns the rate for the sum of a weight's pairs: that of the step, times the trust ratio of this sum if the
 // optimizer has one. Decay and momentum are parts of the sum. REQUIRES: weight.squares are those of this step.
 float UpdateRunner::rate_of_pairs(const BoundWeight& weight, const StepContext& step) const {
-  const float rate = runtime::scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
+  const float rate = runtime::scalars_of(weight.rule, form_, step.rate, step.updates(), 1).rate;
   if (weight.squares.empty()) {
     return rate;
   }

@@ -14,17 +14,6 @@ namespace {
 constexpr size_t kLongestLine = 64 * kKiB;
 constexpr int64_t kMostListLabels = 4096;
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_blank(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_blank(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 // Removes and returns the cell before the first delimiter; all of the text if there is no delimiter.
 std::string_view take_cell(std::string_view& text, char delimiter) {
   const size_t end = std::min(text.find(delimiter), text.size());

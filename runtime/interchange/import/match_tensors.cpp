@@ -63,7 +63,7 @@ class Matching {
 
   std::string why_left(const NamedTensor& named) const {
     if (named.candidates.empty()) {
-      return "no line of the name table names it";
+      return "no line of the name table matches it";
     }
     const TargetName& target = named.candidates[0].targets[0];
     if (const auto name = full_name(target)) {
@@ -121,7 +121,7 @@ class Matching {
       return;
     }
     const auto first = std::ranges::find_if_not(group.sources, [](const auto& sources) { return sources.empty(); });
-    made_.misfits.push_back(fmt::format("`{}` and `{}` are both `{}` of the model", tensors_[(*first)[0]].name,
+    made_.misfits.push_back(fmt::format("`{}` and `{}` would both become `{}` of the model", tensors_[(*first)[0]].name,
                                         tensors_[i].name, form_.tensors[targets[0]].name));
   }
 

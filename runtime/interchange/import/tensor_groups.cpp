@@ -67,9 +67,10 @@ Status check_ranks(std::span<const size_t> from, std::span<const ForeignTensor> 
     const ForeignTensor& tensor = tensors[from[rank]];
     const int64_t rows = rows_of_rank(rows_of(to.dims), static_cast<int64_t>(from.size()), static_cast<int64_t>(rank));
     if (rows_of(tensor.dims) != rows) {
-      return misfit(tensor, to,
-                    fmt::format("rank {} of {} has {} of {} rows; name the files of all ranks in their order", rank,
-                                from.size(), rows, rows_of(to.dims)));
+      return misfit(
+          tensor, to,
+          fmt::format("rank {} of {} should have {} of the {} rows; name the files of all ranks in their order", rank,
+                      from.size(), rows, rows_of(to.dims)));
     }
   }
   return {};
@@ -126,9 +127,9 @@ Result<std::vector<Fit>> fit(const TensorGroup& group, std::span<const ForeignTe
     if (group.sources[i].empty()) {
       const std::vector<size_t>& other = group.sources[i == 0 ? 1 : 0];
       return content_error("",
-                           {"`{}` has no counterpart in the file that `{}` names, with which it is `{}` of the model",
-                            other.empty() ? "a tensor" : tensors[other[0]].name, to_text(rule.from[i]),
-                            form.tensors[group.targets[0]].name},
+                           {"`{}` and another tensor become `{}` of the model, but the file has none that `{}` matches",
+                            other.empty() ? "a tensor" : tensors[other[0]].name, form.tensors[group.targets[0]].name,
+                            to_text(rule.from[i])},
                            "");
     }
     from.insert(from.end(), group.sources[i].begin(), group.sources[i].end());

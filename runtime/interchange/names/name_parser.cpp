@@ -14,7 +14,9 @@ namespace {
 
 using Kind = NameToken::Kind;
 
-constexpr size_t kMostErrors = 20, kDeepest = 8;
+constexpr size_t kMostErrors = 20;
+constexpr size_t kDeepest = 8;  // limit for `within` in one another
+
 // One pair of the heading of `within`.
 struct Prefix {
   NamePattern from;
@@ -74,7 +76,7 @@ class Parser {
     return false;
   }
 
-  // Does the same, and skips the rest of the line.
+  // Reports a fault, skips the rest of the line, and returns false.
   bool fault(Span at, std::string message, std::string label, std::string help) {
     report(at, std::move(message), std::move(label), std::move(help));
     while (!is(Kind::kNewline) && !is(Kind::kEnd)) {
@@ -85,7 +87,7 @@ class Parser {
 
   bool end_of_line() {
     return is(Kind::kEnd) || is(Kind::kClose) || take(Kind::kNewline) ||
-           fault(now().span, "words after the end of a line", "not expected here",
+           fault(now().span, "words that do not belong to this line", "not expected here",
                  "begin a new line, or quote names with blanks: \"a name\"");
   }
 
@@ -166,18 +168,20 @@ class Parser {
 
   void ignore(const std::vector<Prefix>& prefixes) {
     NamePattern pattern;
+    const NameToken word = now();
     if (!read_pattern(pattern, true) || !end_of_line()) {
       return;
     }
     if (prefixes.empty()) {
       table_.ignored.push_back(std::move(pattern));
-    } else if (pattern.anywhere) {
-      report(tokens_[at_ - 1].span, "`*.` inside `within`", "after this pattern", "move the line out of the braces");
+      return;
+    }
+    if (pattern.anywhere) {
+      report(word.span, "`*.` inside `within`", "this pattern", "move the line out of the braces");
+      return;
     }
     for (const Prefix& prefix : prefixes) {
-      NamePattern whole = prefix.from;
-      whole.parts.insert(whole.parts.end(), pattern.parts.begin(), pattern.parts.end());
-      table_.ignored.push_back(std::move(whole));
+      table_.ignored.push_back(joined(prefix.from, pattern));
     }
   }
 
@@ -192,7 +196,8 @@ class Parser {
         return skip_block(first);
       }
       if (pair.to.classes) {
-        report(at, "`within` of `<classes>`", "this pair", "write one line for each tensor: fc -> <classes>");
+        report(at, "`within` with the target `<classes>`", "this pair",
+               "write one line for each tensor: fc -> <classes>");
         return skip_block(first);
       }
       skip_newlines();
@@ -203,7 +208,7 @@ class Parser {
       return;
     }
     if (depth + 1 >= kDeepest) {
-      fault(at, "too many `within` in one another", "this one", fmt::format("nest fewer than {}", kDeepest));
+      fault(at, "`within` is nested too deep", "this one", fmt::format("nest fewer than {}", kDeepest));
       return;
     }
     while (!is(Kind::kClose) && !is(Kind::kEnd) && !full()) {
@@ -286,10 +291,13 @@ class Parser {
 
   // Checks what concerns the whole line.
   bool is_sound(const NameRule& made, bool inside) {
-    if ((made.from.size() > 1 && made.to.size() > 1) ||
-        (made.from.size() + made.to.size() > 2 && made.how != NameRule::How::kAsIs)) {
-      return report(made.span, "a line that joins and divides at once", "several names on one side, and more",
-                    "join several tensors to one, or divide one among several, without a further word");
+    if (made.from.size() > 1 && made.to.size() > 1) {
+      return report(made.span, "a line that joins and divides at once", "several names on both sides",
+                    "join several tensors to one, or divide one among several");
+    }
+    if (made.from.size() + made.to.size() > 2 && made.how != NameRule::How::kAsIs) {
+      return report(made.span, "`transposed`, `reshaped` and `by rank` need one name on each side", "several names",
+                    "leave the word out, or write one line for each tensor");
     }
     for (const NameTarget& to : made.to) {
       if (to.classes && inside) {

@@ -31,7 +31,7 @@ std::optional<NameTable> table_of_user(const SourceMap& sources, int32_t file, D
     std::ranges::transform(texts, std::back_inserter(names), &NameText::name);
     Diagnostic diagnostic{.code = "XG0940",
                           .message = fmt::format("there is no name table `{}`", table->like),
-                          .primary = {{file, 0, 0}, "the table is like it"}};
+                          .primary = {{file, 0, 0}, "`like` names it"}};
     diagnostic.fixes.push_back({.title = fmt::format("write one of {}", fmt::join(names, ", "))});
     diagnostics.add(std::move(diagnostic));
     return std::nullopt;

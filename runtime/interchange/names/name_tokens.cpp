@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "graph/base/utf8.h"
+
 namespace xrun::runtime {
 namespace {
 
 using Kind = NameToken::Kind;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 class Lexer {
  public:
@@ -59,7 +60,7 @@ class Lexer {
     } else if (c == '"') {
       string();
     } else if (is_control(c)) {
-      diagnostics_.add(name_fault(span(at_, at_ + 1), "a character that is no text", "here",
+      diagnostics_.add(name_fault(span(at_, at_ + 1), "a character that is not text", "here",
                                   "remove it: a name table is plain text"));
       ++at_;
     } else {

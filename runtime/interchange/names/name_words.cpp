@@ -77,7 +77,8 @@ WordFault add_capture(std::string_view word, const TargetPiece& piece, NamePatte
     return {fmt::format("`{}` captures twice between two dots", word), "one part of a name has one capture"};
   }
   if (piece.is_sum) {
-    return {fmt::format("`{}` computes before the arrow", word), "capture the number, and compute after the arrow"};
+    return {fmt::format("`{}` has a sum before the arrow", word),
+            "capture the number as {name}, and add to it after the arrow"};
   }
   part.capture = piece.capture;
   return {};
@@ -133,7 +134,7 @@ WordFault parse_target(std::string_view word, NameTarget& target) {
     target.classes = true;
     rest.remove_prefix(kClasses.size());
     if (!rest.empty() && !rest.starts_with('.')) {
-      return {fmt::format("`{}` goes on without a dot", word), "write <classes>, or <classes>.weight"};
+      return {fmt::format("`{}` has no dot after `<classes>`", word), "write <classes>, or <classes>.weight"};
     }
     rest.remove_prefix(rest.empty() ? 0 : 1);
     if (rest.empty() && word.size() > kClasses.size()) {
@@ -152,7 +153,7 @@ WordFault parse_target(std::string_view word, NameTarget& target) {
   const bool dots =
       ("." + std::string(rest) + ".").find("..") != std::string::npos && !(target.classes && rest.empty());
   if (dots || rest.find_first_of("*<>") != std::string_view::npos) {
-    return {fmt::format("`{}` is no path of a model", word), "write it as `xrun show` prints it: layer1.conv"};
+    return {fmt::format("`{}` is not a path of a model", word), "write it as `xrun show` prints it: layer1.conv"};
   }
   return {};
 }

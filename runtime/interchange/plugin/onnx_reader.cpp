@@ -13,6 +13,7 @@
 
 #include "graph/base/errors.h"
 #include "runtime/interchange/onnx_initializers.h"
+#include "runtime/interchange/plugin/matrix_pieces.h"
 
 namespace xrun::runtime {
 namespace {
@@ -46,7 +47,10 @@ class Walker {
 
   Bytes position() const { return in_.CurrentPosition(); }
   const std::string& why() const { return why_; }
-  OnnxInitializers take() { return std::move(found_); }
+  OnnxInitializers take() {
+    found_.pieces = pieces_.joined();
+    return std::move(found_);
+  }
 
  private:
   static uint32_t message_tag(int field) {
@@ -93,6 +97,8 @@ class Walker {
         found_.tensors.push_back(std::move(tensor));
       } else if (tag == message_tag(onnx::GraphProto::kSparseInitializerFieldNumber)) {
         good = nested([this](int) { return sparse(); });
+      } else if (tag == message_tag(onnx::GraphProto::kNodeFieldNumber)) {
+        good = nested([this](int bytes) { return node(bytes); });
       } else {
         good = Wire::SkipField(&in_, tag);
       }
@@ -100,6 +106,20 @@ class Walker {
         return false;
       }
     }
+    return true;
+  }
+
+  // Parses small nodes, and skips others: those of products and joints have no large attributes.
+  bool node(int bytes) {
+    if (bytes > kMostText) {
+      return in_.Skip(bytes);
+    }
+    std::string message;
+    onnx::NodeProto parsed;
+    if (!in_.ReadString(&message, bytes) || !parsed.ParseFromString(message)) {
+      return false;
+    }
+    pieces_.add(parsed);
     return true;
   }
 
@@ -233,6 +253,7 @@ class Walker {
   Bytes size_;
   std::string why_;
   OnnxInitializers found_;
+  MatrixPieces pieces_;
 };
 
 Error damaged(const std::string& path, std::string_view why) {

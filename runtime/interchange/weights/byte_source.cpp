@@ -13,25 +13,29 @@
 namespace xrun::runtime {
 namespace {
 
-class FileBytes final : public ByteSource {
+// A part of a RandomFile or of a PickleInput.
+template <class File>
+class Part : public ByteSource {
  public:
-  FileBytes(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes)
+  Part(std::shared_ptr<const File> file, Bytes begin, Bytes bytes)
       : file_(std::move(file)), begin_(begin), bytes_(bytes) {}
   Bytes bytes() const override { return bytes_; }
   Status read(Bytes offset, std::span<std::byte> to) const override { return file_->read(begin_ + offset, to); }
 
+ protected:
+  Bytes begin() const { return begin_; }
+
  private:
-  std::shared_ptr<const RandomFile> file_;
+  std::shared_ptr<const File> file_;
   Bytes begin_;
   Bytes bytes_;
 };
 
-class CheckedBytes final : public ByteSource {
+class CheckedPart final : public Part<RandomFile> {
  public:
-  CheckedBytes(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes, uint32_t crc, std::string name,
-               StopFlag stop)
-      : file_(std::move(file)), begin_(begin), bytes_(bytes), crc_(crc), name_(std::move(name)), stop_(stop) {}
-  Bytes bytes() const override { return bytes_; }
+  CheckedPart(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes, uint32_t crc, std::string name,
+              StopFlag stop)
+      : Part(std::move(file), begin, bytes), crc_(crc), name_(std::move(name)), stop_(stop) {}
   Status read(Bytes offset, std::span<std::byte> to) const override {
     {
       const std::scoped_lock lock(mutex_);
@@ -40,45 +44,29 @@ class CheckedBytes final : public ByteSource {
         is_checked_ = true;
       }
     }
-    return file_->read(begin_ + offset, to);
+    return Part::read(offset, to);
   }
 
  private:
   Status check() const {
-    std::vector<std::byte> chunk(static_cast<size_t>(std::min<Bytes>(bytes_, kMiB)));
+    std::vector<std::byte> chunk(static_cast<size_t>(std::min<Bytes>(bytes(), kMiB)));
     uLong crc = 0;
-    for (Bytes done = 0; done < bytes_; done += std::ssize(chunk)) {
+    for (Bytes done = 0; done < bytes(); done += std::ssize(chunk)) {
       XRUN_TRY(check_stop(stop_));
-      chunk.resize(static_cast<size_t>(std::min<Bytes>(bytes_ - done, std::ssize(chunk))));
-      XRUN_TRY(file_->read(begin_ + done, chunk));
+      chunk.resize(static_cast<size_t>(std::min<Bytes>(bytes() - done, std::ssize(chunk))));
+      XRUN_TRY(Part::read(done, chunk));
       crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(chunk.data()), chunk.size());
     }
     return crc == crc_ ? Status()
-                       : broken_file(name_, fmt::format("the checksum of its {} bytes from byte {} on is wrong", bytes_,
-                                                        begin_));
+                       : broken_file(name_, fmt::format("the checksum of its {} bytes from byte {} on is wrong",
+                                                        bytes(), begin()));
   }
 
-  std::shared_ptr<const RandomFile> file_;
-  Bytes begin_;
-  Bytes bytes_;
   uint32_t crc_;
   std::string name_;
   StopFlag stop_;
   mutable std::mutex mutex_;
   mutable bool is_checked_ = false;
-};
-
-class PickleBytes final : public ByteSource {
- public:
-  PickleBytes(std::shared_ptr<const PickleInput> input, Bytes begin, Bytes bytes)
-      : input_(std::move(input)), begin_(begin), bytes_(bytes) {}
-  Bytes bytes() const override { return bytes_; }
-  Status read(Bytes offset, std::span<std::byte> to) const override { return input_->read(begin_ + offset, to); }
-
- private:
-  std::shared_ptr<const PickleInput> input_;
-  Bytes begin_;
-  Bytes bytes_;
 };
 
 class JoinedBytes final : public ByteSource {
@@ -107,18 +95,15 @@ class JoinedBytes final : public ByteSource {
   Bytes bytes_ = 0;
 };
 
-class FilePickle final : public PickleInput {
+class SourcePickle final : public PickleInput {
  public:
-  FilePickle(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes, std::string name)
-      : file_(std::move(file)), begin_(begin), bytes_(bytes), name_(std::move(name)) {}
+  SourcePickle(Source source, std::string name) : source_(std::move(source)), name_(std::move(name)) {}
   const std::string& name() const override { return name_; }
-  Bytes bytes() const override { return bytes_; }
-  Status read(Bytes offset, std::span<std::byte> to) const override { return file_->read(begin_ + offset, to); }
+  Bytes bytes() const override { return source_->bytes(); }
+  Status read(Bytes offset, std::span<std::byte> to) const override { return source_->read(offset, to); }
 
  private:
-  std::shared_ptr<const RandomFile> file_;
-  Bytes begin_;
-  Bytes bytes_;
+  Source source_;
   std::string name_;
 };
 
@@ -198,16 +183,16 @@ class LateBytes final : public ByteSource {
 }  // namespace
 
 Source bytes_of_file(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes) {
-  return std::make_shared<FileBytes>(std::move(file), begin, bytes);
+  return std::make_shared<Part<RandomFile>>(std::move(file), begin, bytes);
 }
 
 Source checked_bytes_of_file(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes, uint32_t crc,
                              std::string name, StopFlag stop) {
-  return std::make_shared<CheckedBytes>(std::move(file), begin, bytes, crc, std::move(name), stop);
+  return std::make_shared<CheckedPart>(std::move(file), begin, bytes, crc, std::move(name), stop);
 }
 
 Source bytes_of_pickle(std::shared_ptr<const PickleInput> input, Bytes begin, Bytes bytes) {
-  return std::make_shared<PickleBytes>(std::move(input), begin, bytes);
+  return std::make_shared<Part<PickleInput>>(std::move(input), begin, bytes);
 }
 
 Source joined_bytes(std::vector<Source> parts) { return std::make_shared<JoinedBytes>(std::move(parts)); }
@@ -220,7 +205,7 @@ Source unpacked_bytes(std::shared_ptr<UnpackedBytes> memory, std::string name, B
 
 std::shared_ptr<const PickleInput> pickle_in_file(std::shared_ptr<const RandomFile> file, Bytes begin, Bytes bytes,
                                                   std::string name) {
-  return std::make_shared<FilePickle>(std::move(file), begin, bytes, std::move(name));
+  return std::make_shared<SourcePickle>(bytes_of_file(std::move(file), begin, bytes), std::move(name));
 }
 
 std::shared_ptr<const PickleInput> pickle_of_bytes(std::vector<std::byte> bytes, std::string name) {

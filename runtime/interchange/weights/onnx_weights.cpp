@@ -11,6 +11,7 @@
 #include "graph/base/errors.h"
 #include "runtime/formats/open_file.h"
 #include "runtime/interchange/onnx_initializers.h"
+#include "runtime/interchange/weights/onnx_pieces.h"
 #include "runtime/interchange/weights/sharded_weights.h"
 #include "runtime/interchange/weights/stored_weights.h"
 
@@ -73,6 +74,7 @@ class OnnxWeights {
       XRUN_TRY(check_stop(stop_));
       XRUN_TRY(add(initializer, contents));
     }
+    XRUN_TRY(join_onnx_pieces(found.pieces, contents));
     for (const std::string& name : found.sparse) {
       contents.add_other(name, "a sparse tensor, which is not read");
     }

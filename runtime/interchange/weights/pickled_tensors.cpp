@@ -170,7 +170,7 @@ Result<PickledTensor> array_tensor(const Pickle& pickle, PickleId id, const Pick
 
 Result<PickledStorage> pickled_storage(const Pickle& pickle, PickleId reference) {
   const auto not_one = [&](std::string_view why) {
-    return pickle.fault(reference, fmt::format("a reference that is not one to a storage: {}", why));
+    return pickle.fault(reference, fmt::format("a reference to something that is not a storage: {}", why));
   };
   if (pickle[reference].kind != PickleKind::kReference) {
     return not_one(name_of(pickle[reference].kind));

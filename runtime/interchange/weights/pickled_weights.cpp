@@ -78,7 +78,7 @@ class Collector {
     if (value.kind == PickleKind::kCall && !pickle_[value.arguments].items.empty()) {
       for (const PickleId pair : pickle_[pickle_[value.arguments].items[0]].items) {
         if (!is_list(pickle_[pair]) || pickle_[pair].items.size() != 2) {
-          return pickle_.fault(pair, "an OrderedDict of something else than pairs");
+          return pickle_.fault(pair, "an OrderedDict whose items are not pairs");
         }
         items.insert(items.end(), pickle_[pair].items.begin(), pickle_[pair].items.end());
       }

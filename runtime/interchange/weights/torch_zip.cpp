@@ -63,7 +63,7 @@ class TorchZip {
       return name == kPickle || (slash != std::string::npos && name.substr(slash + 1) == kPickle);
     });
     if (found == members_.end()) {
-      return content_error("XG0412", {"{}: a zip archive without data.pkl, so it is not of PyTorch", file_->path()},
+      return content_error("XG0412", {"{}: a zip archive without data.pkl, so PyTorch did not write it", file_->path()},
                            "name a file that torch.save(model.state_dict(), FILE) has written");
     }
     folder_ = found->first.substr(0, found->first.size() - kPickle.size());

@@ -2,21 +2,20 @@
 #include "runtime/train/evaluation/best_classes.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "graph/base/check.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::runtime {
 namespace {
 
 float number_at(const std::byte* row, DType dtype, int64_t i) {
-  if (dtype == DType::kF32) {
-    return reinterpret_cast<const float*>(row)[i];
-  }
-  return std::bit_cast<float>(static_cast<uint32_t>(reinterpret_cast<const uint16_t*>(row)[i]) << 16);
+  return dtype == DType::kF32    ? reinterpret_cast<const float*>(row)[i]
+         : dtype == DType::kBF16 ? ops::to_float(reinterpret_cast<const ops::Bf16*>(row)[i])
+                                 : ops::to_float(reinterpret_cast<const ops::Half*>(row)[i]);
 }
 
 }  // namespace
@@ -26,7 +25,7 @@ BestReader::BestReader(const Session& session, const ClassScores& from) : sessio
   const auto batch = static_cast<size_t>(program.batch);
   if (from.logits) {
     const TensorType& type = session.module().graph.value(*from.logits).type;
-    XRUN_CHECK(type.dtype == DType::kF32 || type.dtype == DType::kBF16, "logits are f32 or bf16");
+    XRUN_CHECK(is_computed(type.dtype), "logits are numbers that operators compute");
     XRUN_CHECK(k_ <= type.row_elements(), "there are fewer classes than are asked for");
     dense_.resize(static_cast<size_t>(type.bytes(program.batch, program.norm_rows)));
     classes_.resize(static_cast<size_t>(type.row_elements()));

@@ -12,7 +12,7 @@ namespace xrun::runtime {
 
 // The output of a program that ranks the classes of a row, and the number of classes to read.
 struct ClassScores {
-  std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; nullopt: a sharded head
+  std::optional<ValueId> logits;  // an output [N, C] of f32, bf16 or f16; nullopt: a sharded head
   size_t head = 0;                // index in Program::heads, for a sharded head
   int64_t k = 1;                  // number of classes per row, at most C; a head uses the number in its plan instead
   double scale = 1;               // scale of the loss on dense logits; a head uses the scale of its own loss

@@ -2,7 +2,6 @@
 #include "runtime/train/evaluation/inference.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <fmt/format.h>
 #include <iterator>
@@ -12,6 +11,8 @@
 #include "graph/base/errors.h"
 #include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
+#include "graph/settings/template_pairs.h"
+#include "ops/simd/convert.h"
 #include "runtime/train/evaluation/mirror.h"
 #include "runtime/train/evaluation/source_measures.h"
 #include "runtime/train/session/broken_samples.h"
@@ -156,22 +157,22 @@ std::vector<Measure> measures_of(const Module& module, const std::vector<std::st
   return measures;
 }
 
-Status check_pairs(std::string_view source, int64_t samples, bool has_same, const VerificationSpec& spec) {
-  if (!has_same) {
-    return content_error("XG0420",
-                         {"the samples of source `{}` are not pairs: it has no field `{}`", source, kPairField},
+Status check_pairs(std::string_view name, const SourceOfPairs& source, const VerificationSpec& spec) {
+  const bool has_templates = source.templates != nullptr;
+  if (!has_templates && !source.has_same) {
+    return content_error("XG0420", {"the samples of source `{}` are not pairs: it has no field `{}`", name, kPairField},
                          "measure a source of pairs: source lfw = pairs(\"lfw.bin\")");
   }
-  if (samples % 2 != 0) {
-    return content_error("XG0420", {"source `{}` has {} samples, so the last one has no partner", source, samples},
+  if (!has_templates && source.samples % 2 != 0) {
+    return content_error("XG0420", {"source `{}` has {} samples, so the last one has no partner", name, source.samples},
                          "write the file again, with two pictures for each pair");
   }
-  if (samples / 2 < spec.folds) {
-    return content_error(
-        "XG0214",
-        {"`verification` divides the pairs of source `{}` into {} folds, but it has {}", source, spec.folds,
-         counted(samples / 2, "pair")},
-        samples < 4 ? "measure a source of at least 2 pairs" : fmt::format("write folds={} or less", samples / 2));
+  const int64_t pairs = has_templates ? std::ssize(source.templates->pairs) : source.samples / 2;
+  if (pairs < spec.folds) {
+    return content_error("XG0214",
+                         {"`verification` divides the pairs of source `{}` into {} folds, but it has {}", name,
+                          spec.folds, counted(pairs, "pair")},
+                         pairs < 2 ? std::string("write folds=1") : fmt::format("write folds={} or less", pairs));
   }
   return {};
 }
@@ -298,11 +299,10 @@ Result<std::vector<float>> predict_floats(Session& session, RowSource& source, V
   if (type.dtype == DType::kF32) {
     XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events, broken));
   } else {
-    XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
+    XRUN_CHECK(is_narrow(type.dtype), "outputs are numbers that operators compute");
     std::vector<uint16_t> narrow(elements);
     XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events, broken));
-    std::transform(narrow.begin(), narrow.end(), out.begin(),
-                   [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+    ops::convert(ops::Isa::kAvx2, type.dtype, narrow.data(), DType::kF32, out.data(), std::ssize(out));
   }
   if (type.is_channels_last()) {
     to_written_order(type, out);

@@ -47,9 +47,14 @@ struct WantedMeasures {
 std::vector<Measure> measures_of(const Module& module, const std::vector<std::string>& sources,
                                  const WantedMeasures& wanted = {});
 
-// Checks that a source has what `verification` needs. `has_same`: whether it has the field kPairField. Errors: XG0420
-// the source has no pairs, or an odd number of samples; XG0214 it has fewer pairs than folds.
-Status check_pairs(std::string_view source, int64_t samples, bool has_same, const VerificationSpec& spec);
+// Checks that a source has what `verification` needs. Errors: XG0420 the source has no pairs, or an odd number of
+// samples that form pairs; XG0214 it has fewer pairs than folds.
+struct SourceOfPairs {
+  int64_t samples = 0;
+  bool has_same = false;                     // whether it has the field kPairField
+  const TemplatePairs* templates = nullptr;  // null: it has no templates
+};
+Status check_pairs(std::string_view name, const SourceOfPairs& source, const VerificationSpec& spec);
 
 // Runs samples [first, first + rows) batch by batch, and calls body(done, count) after each batch: the first `count`
 // rows of the session's results then belong to samples first + done, first + done + 1, ... While the session computes

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <fmt/format.h>
 #include <numeric>
 
 #include "graph/base/check.h"
@@ -10,6 +11,8 @@
 #include "graph/base/errors.h"
 #include "graph/layouts/partial_labels.h"
 #include "graph/settings/pair_fields.h"
+#include "ops/simd/convert.h"
+#include "runtime/device/host.h"
 
 namespace xrun::runtime {
 namespace {
@@ -21,6 +24,23 @@ int threads_of(Session& session) {
 }
 
 bool is_broken(const Error& error) { return error.code == "XG0412"; }
+
+// Checks that the features of templates and the distances of their pairs fit into the free memory.
+Status check_memory(const TemplatePairs& templates, int64_t dim, std::string_view source) {
+  const Bytes features = templates.templates * dim * static_cast<Bytes>(sizeof(double));
+  const Bytes pairs = std::ssize(templates.pairs) * static_cast<Bytes>(sizeof(ComparedPair));
+  const Bytes free = detect_host().memory_free;
+  if (features + pairs <= free) {
+    return {};
+  }
+  return Error{
+      ErrorKind::kInfeasible, "XG0601",
+      fmt::format("does not fit: to verify source `{}`, the features of its {} take {} and the distances of its {} "
+                  "take {}, but {} are free",
+                  source, counted(templates.templates, "template"), format_bytes(features),
+                  counted(std::ssize(templates.pairs), "pair"), format_bytes(pairs), format_bytes(free)),
+      "divide the list of pairs into several sources"};
+}
 
 }  // namespace
 
@@ -35,25 +55,40 @@ SourceMeasures::SourceMeasures(Session& session, RowSource& source, const std::v
                       .mean = {},
                       .recall = Recall(width - 2, measure.neighbours),
                       .distances = PairDistances(width),
+                      .templates = std::nullopt,
                       .features = {}});
     }
   }
 }
 
-Status SourceMeasures::check() const {
-  const auto check_one = [&](const VerificationSpec& spec) -> Status {
+Status SourceMeasures::check() {
+  for (One& one : all_) {
+    if (one.measure.verification) {
+      XRUN_TRY(session_.agree(check_verification(one)));
+    }
+    if (one.measure.verification && source_.templates() != nullptr) {
+      one.templates.emplace(*source_.templates(), width_of(one.measure.value));
+    }
+  }
+  return {};
+}
+
+Status SourceMeasures::check_verification(const One& one) const {
+  const TemplatePairs* const templates = source_.templates();
+  bool has_same = false;
+  if (templates == nullptr) {
     const auto same = source_.label(std::string(kPairField), 0);
     if (!same.ok() && !is_broken(same.error())) {
       return same.error();
     }
-    return check_pairs(source_.name(), source_.samples(), !same.ok() || same->has_value(), spec);
-  };
-  for (const One& one : all_) {
-    if (one.measure.verification) {
-      XRUN_TRY(session_.agree(check_one(*one.measure.verification)));
-    }
+    has_same = !same.ok() || same->has_value();
   }
-  return {};
+  XRUN_TRY(check_pairs(source_.name(), {source_.samples(), has_same, templates}, *one.measure.verification));
+  return templates == nullptr ? Status() : check_memory(*templates, width_of(one.measure.value), source_.name());
+}
+
+int64_t SourceMeasures::width_of(ValueId value) const {
+  return session_.module().graph.value(value).type.row_elements();
 }
 
 // Returns the number of labels of each row: 0 for broken rows, else 1 if `label` is not a partial label.
@@ -75,11 +110,10 @@ Status SourceMeasures::read(ValueId value, std::vector<float>& to) const {
   if (type.dtype == DType::kF32) {
     return session_.read_rows(value, std::as_writable_bytes(std::span(to)));
   }
-  XRUN_CHECK(type.dtype == DType::kBF16, "results are f32 or bf16");
+  XRUN_CHECK(is_narrow(type.dtype), "results are numbers that operators compute");
   std::vector<uint16_t> narrow(to.size());
   XRUN_TRY(session_.read_rows(value, std::as_writable_bytes(std::span(narrow))));
-  std::ranges::transform(narrow, to.begin(),
-                         [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+  ops::convert(ops::Isa::kAvx2, type.dtype, narrow.data(), DType::kF32, to.data(), std::ssize(to));
   return {};
 }
 
@@ -93,7 +127,7 @@ Status SourceMeasures::add(int64_t count) {
       continue;
     }
     const std::vector<int32_t> labels = labels_of(one.label, count);
-    const int64_t width = session_.module().graph.value(one.measure.value).type.row_elements();
+    const int64_t width = width_of(one.measure.value);
     XRUN_TRY(read(one.measure.value, rows_));
     if (one.measure.neighbours == 0) {
       one.mean.add(std::span(rows_).first(labels.size()), labels);
@@ -125,21 +159,27 @@ Status SourceMeasures::add_mirrored(int64_t count) {
 }
 
 void SourceMeasures::add_pairs(One& one, const std::vector<float>* mirrored, int64_t count) const {
-  const int64_t width = session_.module().graph.value(one.measure.value).type.row_elements();
+  const int64_t width = width_of(one.measure.value);
   const std::vector<int32_t> sound = labels_of({}, count);
-  for (int64_t row = 0; row < count; ++row) {
-    if (sound[static_cast<size_t>(row)] == 0) {
-      one.distances.add_broken();
-    } else {
-      one.distances.add(one.features.data() + row * width,
-                        mirrored == nullptr ? nullptr : mirrored->data() + row * width);
+  const auto add_to = [&](auto& features) {
+    for (int64_t row = 0; row < count; ++row) {
+      if (sound[static_cast<size_t>(row)] == 0) {
+        features.add_broken();
+      } else {
+        features.add(one.features.data() + row * width, mirrored == nullptr ? nullptr : mirrored->data() + row * width);
+      }
     }
+  };
+  if (one.templates) {
+    add_to(*one.templates);
+  } else {
+    add_to(one.distances);
   }
 }
 
-// Scores the pairs whose samples and `same` can be read.
-Result<VerifiedPairs> SourceMeasures::verify(const One& one) const {
-  const std::vector<double>& squared = one.distances.squared();
+// The pairs whose samples and `same` can be read.
+Result<std::vector<ComparedPair>> SourceMeasures::compare_samples(const PairDistances& distances) const {
+  const std::vector<double>& squared = distances.squared();
   std::vector<ComparedPair> pairs;
   for (size_t pair = 0; pair < squared.size(); ++pair) {
     if (squared[pair] == PairDistances::kLeftOut) {
@@ -152,16 +192,22 @@ Result<VerifiedPairs> SourceMeasures::verify(const One& one) const {
     XRUN_TRY(same);
     pairs.push_back({squared[pair], same->value_or(0) != 0});
   }
+  return pairs;
+}
+
+Result<VerifiedPairs> SourceMeasures::verify(One& one, StopFlag stop) const {
+  XRUN_ASSIGN(const auto pairs, one.templates ? one.templates->compare(stop) : compare_samples(one.distances));
+  const int64_t all = one.templates ? one.templates->pairs() : std::ssize(one.distances.squared());
   const int64_t folds = one.measure.verification->folds;
   if (std::ssize(pairs) < folds) {
     return content_error("XG0408",
-                         {"only {} of source `{}` can be read, too few for {} folds",
-                          counted_of(std::ssize(pairs), std::ssize(squared), "pair"), source_.name(), folds},
+                         {"only {} of source `{}` can be read, too few for {}",
+                          counted_of(std::ssize(pairs), all, "pair"), source_.name(), counted(folds, "fold")},
                          "fix the file, or write a smaller `folds`");
   }
   VerifiedPairs scored = score_pairs(pairs, folds);
   scored.key = one.measure.key;
-  scored.left_out = std::ssize(squared) - std::ssize(pairs);
+  scored.left_out = all - std::ssize(pairs);
   return scored;
 }
 
@@ -180,8 +226,8 @@ Status SourceMeasures::count_labels(const One& one, MeasuredSource& counts) cons
   return {};
 }
 
-Status SourceMeasures::finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation) const {
-  for (const One& one : all_) {
+Status SourceMeasures::finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation) {
+  for (One& one : all_) {
     XRUN_TRY(count_labels(one, counts));
     double value = one.mean.value();
     if (one.measure.neighbours > 0) {
@@ -189,7 +235,7 @@ Status SourceMeasures::finish(StopFlag stop, MeasuredSource& counts, Evaluation&
       XRUN_TRY(session_.agree(recall.ok() ? Status() : Status(recall.error())));
       value = recall.value();
     } else if (one.measure.verification) {
-      Result<VerifiedPairs> verified = verify(one);
+      Result<VerifiedPairs> verified = verify(one, stop);
       XRUN_TRY(session_.agree(verified.ok() ? Status() : Status(verified.error())));
       value = verified->accuracy;
       verified->synthetic = counts.synthetic;

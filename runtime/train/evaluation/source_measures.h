@@ -10,6 +10,7 @@
 #include "runtime/train/evaluation/inference.h"
 #include "runtime/train/evaluation/mean_of_rows.h"
 #include "runtime/train/evaluation/recall.h"
+#include "runtime/train/evaluation/template_features.h"
 #include "runtime/train/evaluation/verification.h"
 
 namespace xrun::runtime {
@@ -20,8 +21,8 @@ class SourceMeasures {
   SourceMeasures(Session& session, RowSource& source, const std::vector<Measure>& all);
 
   // Checks that the source has what its measures need. REQUIRES: all ranks call it. Errors: those of check_pairs and of
-  // reading.
-  Status check() const;
+  // reading; XG0601 the features and distances of templates do not fit into the memory of the host.
+  Status check();
   // Adds the first `count` rows of the batch that the session has just computed, except broken rows and rows without a
   // label. Errors: those of reading.
   Status add(int64_t count);
@@ -33,24 +34,28 @@ class SourceMeasures {
   // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
   // call it. Errors: XG0425 if a measure has no label to compare with; XG0408 if too many pairs are broken; those of
   // Recall::measure and of reading.
-  Status finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation) const;
+  Status finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation);
 
  private:
   struct One {
     Measure measure;
     std::string label;  // partial label that the measure compares with; empty: it is not a partial label
     MeanOfRows mean;
-    Recall recall;                // used only for recall_at
-    PairDistances distances;      // used only for verification
+    Recall recall;                              // used only for recall_at
+    PairDistances distances;                    // used only for verification of a source without templates
+    std::optional<TemplateFeatures> templates;  // set for verification of a source with templates
     std::vector<float> features;  // features of the last batch, until those of its mirror images are known
   };
 
+  int64_t width_of(ValueId value) const;
   std::vector<int32_t> labels_of(const std::string& label, int64_t count) const;
   Status count_labels(const One& one, MeasuredSource& counts) const;
-  // Reads the rows of the last batch, [batch, width], into `to`; bf16 becomes f32.
+  // Reads the rows of the last batch, [batch, width], into `to`; narrow numbers become f32.
   Status read(ValueId value, std::vector<float>& to) const;
   void add_pairs(One& one, const std::vector<float>* mirrored, int64_t count) const;
-  Result<VerifiedPairs> verify(const One& one) const;
+  Status check_verification(const One& one) const;
+  Result<std::vector<ComparedPair>> compare_samples(const PairDistances& distances) const;
+  Result<VerifiedPairs> verify(One& one, StopFlag stop) const;
 
   Session& session_;
   RowSource& source_;

@@ -31,7 +31,7 @@ struct Fold {
 
 // The first pairs.size() % count folds have one pair more than the others.
 std::vector<std::span<const ComparedPair>> split(std::span<const ComparedPair> pairs, int64_t count) {
-  XRUN_CHECK(count >= 2 && count <= std::ssize(pairs), "each fold has a pair");
+  XRUN_CHECK(count >= 1 && count <= std::ssize(pairs), "each fold has a pair");
   std::vector<std::span<const ComparedPair>> folds;
   size_t first = 0;
   for (int64_t fold = 0; fold < count; ++fold) {
@@ -89,7 +89,11 @@ Fold sum_of(const std::vector<Fold>& folds) {
   return sum;
 }
 
-Fold without(Fold sum, const Fold& fold) {
+// The sums over the folds that choose the threshold of a fold: all others, or the fold itself if it is the only one.
+Fold others(Fold sum, const Fold& fold, size_t folds) {
+  if (folds == 1) {
+    return sum;
+  }
   for (const size_t kind : {0, 1}) {
     sum.all[kind] -= fold.all[kind];
     for (size_t i = 0; i < sum.accepted.size(); ++i) {
@@ -156,7 +160,7 @@ TarAtFar tar_of_folds(const std::vector<Fold>& folds, const Fold& sum, double fa
   std::vector<double> tars;
   std::vector<double> fars;
   for (const Fold& fold : folds) {
-    const double threshold = threshold_at(without(sum, fold), far);
+    const double threshold = threshold_at(others(sum, fold, folds.size()), far);
     Counts accepted{};
     for (const ComparedPair& pair : fold.pairs) {
       accepted[pair.same ? 1 : 0] += pair.squared < threshold ? 1 : 0;
@@ -190,18 +194,35 @@ std::vector<RocPoint> roc_of(const std::vector<Fold>& folds) {
 
 }  // namespace
 
-void PairDistances::add(const float* feature, const float* mirrored) {
-  now_.resize(static_cast<size_t>(dim_));
+void normalise(std::span<double> feature) {
   double squares = 0;
-  for (int64_t d = 0; d < dim_; ++d) {
-    const double sum = static_cast<double>(feature[d]) + (mirrored == nullptr ? 0 : static_cast<double>(mirrored[d]));
-    now_[static_cast<size_t>(d)] = sum;
-    squares += sum * sum;
+  for (const double value : feature) {
+    squares += value * value;
   }
-  const double length = squares == 0 ? 1 : std::sqrt(squares);  // a feature of zeros stays one of zeros
-  for (double& value : now_) {
+  const double length = squares == 0 ? 1 : std::sqrt(squares);
+  for (double& value : feature) {
     value /= length;
   }
+}
+
+void picture_feature(const float* feature, const float* mirrored, std::span<double> to) {
+  for (size_t d = 0; d < to.size(); ++d) {
+    to[d] = static_cast<double>(feature[d]) + (mirrored == nullptr ? 0 : static_cast<double>(mirrored[d]));
+  }
+  normalise(to);
+}
+
+double squared_distance(std::span<const double> a, std::span<const double> b) {
+  double squared = 0;
+  for (size_t d = 0; d < a.size(); ++d) {
+    squared += (a[d] - b[d]) * (a[d] - b[d]);
+  }
+  return squared;
+}
+
+void PairDistances::add(const float* feature, const float* mirrored) {
+  now_.resize(static_cast<size_t>(dim_));
+  picture_feature(feature, mirrored, now_);
   finish_sample(false);
 }
 
@@ -219,11 +240,7 @@ void PairDistances::finish_sample(bool broken) {
     squared_.push_back(kLeftOut);
     return;
   }
-  double squared = 0;
-  for (size_t d = 0; d < now_.size(); ++d) {
-    squared += (first_[d] - now_[d]) * (first_[d] - now_[d]);
-  }
-  squared_.push_back(squared);
+  squared_.push_back(squared_distance(first_, now_));
 }
 
 TarAtFar tar_at_far(std::span<const ComparedPair> pairs, int64_t folds, double far) {
@@ -237,7 +254,7 @@ VerifiedPairs score_pairs(std::span<const ComparedPair> pairs, int64_t folds) {
   VerifiedPairs scored{.pairs = std::ssize(pairs), .different = sum.all[0], .folds = folds, .roc = roc_of(counted)};
   std::vector<double> accuracies;
   for (const Fold& fold : counted) {
-    accuracies.push_back(share(right(fold, best_threshold(without(sum, fold))), std::ssize(fold.pairs)));
+    accuracies.push_back(share(right(fold, best_threshold(others(sum, fold, counted.size()))), std::ssize(fold.pairs)));
   }
   const MeanAndDeviation accuracy = mean_of(accuracies);
   scored.accuracy = accuracy.mean;

@@ -4,8 +4,8 @@
 //   1. The feature of a picture is the sum of its feature and that of its mirror image, divided by its length.
 //   2. A pair is accepted as one class if the squared distance of its features is below a threshold.
 //   3. The pairs form consecutive folds, without shuffling. The threshold of a fold is the first of 0, 0.01 .. 3.99
-//   that
-//      decides most pairs of the other folds correctly. The accuracy is the mean over the folds.
+//      that decides most pairs of the other folds correctly. The accuracy is the mean over the folds. A single fold has
+//      the threshold that is best for itself.
 //   4. TAR@FAR: the threshold of a fold has the wanted FAR on the other folds. It is interpolated linearly between 0,
 //      0.001 .. 3.999; of several thresholds with the wanted FAR it is the largest.
 //
@@ -20,6 +20,13 @@
 #include "runtime/train/events/verified_pairs.h"
 
 namespace xrun::runtime {
+
+// Divides a feature by its length; a feature of zeros stays one of zeros.
+void normalise(std::span<double> feature);
+// Writes the normalised feature of a picture to `to`, [dim], from its feature and that of its mirror image, [dim] each;
+// `mirrored` is null if there is no mirror image.
+void picture_feature(const float* feature, const float* mirrored, std::span<double> to);
+double squared_distance(std::span<const double> a, std::span<const double> b);
 
 // Computes the squared distance of each pair from the features of the samples, in the order of the source. It keeps
 // only distances and the feature of one sample. Threads: one makes all calls.
@@ -55,7 +62,7 @@ struct ComparedPair {
 // Scores pairs with `folds` folds; key, left_out, synthetic and seconds stay at their defaults. TAR is given for FARs
 // of 1e-1, 1e-2, ... as long as at least one pair of different classes may be accepted, and last for a FAR of 0. Folds
 // without a pair of one class do not count for TAR, and folds without a pair of different classes not for FAR.
-// REQUIRES: 2 <= folds <= number of pairs.
+// REQUIRES: 1 <= folds <= number of pairs.
 VerifiedPairs score_pairs(std::span<const ComparedPair> pairs, int64_t folds);
 
 // The TAR of pairs at a FAR in 0..1. REQUIRES: as score_pairs.

@@ -33,6 +33,8 @@ struct StepReport {
   double loss = 0;  // mean over the rows, or sum with `reduce = sum`; added in f64 in row order
   double lr = 0;
   double grad_norm = 0;                                 // 0 if the run does not clip by norm
+  double loss_scale = 0;                                // scale of the loss in this step; 0 if the run has none
+  int64_t skipped_steps = 0;                            // steps of the run up to this one that made no update
   std::vector<std::pair<std::string, double>> metrics;  // mean of each metric over the rows
   std::vector<ActiveReport> active;                     // one entry for each head with active classes
   LineReport line;                                      // the steps since the last progress line, including this one

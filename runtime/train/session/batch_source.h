@@ -12,6 +12,10 @@
 
 #include "graph/base/result.h"
 
+namespace xrun {
+struct TemplatePairs;  // graph/settings/template_pairs.h
+}
+
 namespace xrun::runtime {
 
 // Rows [begin, end) of a batch.
@@ -104,6 +108,8 @@ class RowSource {
   // the input. For the name of a bool field, such as kPairField: its value, 0 or 1. Errors: those of reading; XG0412
   // the value of a bool field is broken.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
+  // The templates that the samples belong to, and their pairs; null if the source has no templates.
+  virtual const TemplatePairs* templates() const { return nullptr; }
 
   // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... in the background. REQUIRES: no
   // other batch is in progress; the caller does not access the memory of `batch` until `finish` or `cancel`.

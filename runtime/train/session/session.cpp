@@ -57,6 +57,7 @@ BoundSession::BoundSession(const Module& module, const planner::Program& program
       times_(program, own_devices_) {}
 
 Status BoundSession::take_over(Session& before) {
+  state_.set_loss_scale(before.state().loss_scale());
   for (const StateTensor& tensor : before.state().tensors()) {
     state_.keep(*state_.find(tensor.name), tensor.kept);
   }
@@ -107,9 +108,12 @@ Status BoundSession::step(int64_t step, double rate, int slot, const std::atomic
   XRUN_CHECK(idle_ == nullptr || (idle_->step() == step && rate_(step) == rate),
              "steps follow one another, each with the rate of the curve");
   set_density_of(step);
+  LossScale scale = state_.loss_scale();
   backend_->begin_step({.seed = module_.train.seed,
                         .step = step,
+                        .skipped = scale.skipped_steps,
                         .rate = rate,
+                        .loss_scale = scale.scale,
                         .density = density_,
                         .idle = idle_.get(),
                         .measures_mass = measures_mass_,
@@ -121,10 +125,15 @@ Status BoundSession::step(int64_t step, double rate, int slot, const std::atomic
     idle_->advance(step + 1, rate_);  // class rows that are read from now on catch up to the next step
   }
   outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
+  outcome.skipped = backend_->skipped();
   if (communicator_ != nullptr) {
     outcome = communicator_->agree(std::move(outcome));
   }
   stops_ = outcome.stop;
+  if (outcome.status.ok()) {
+    follow_step(module_.train.loss_scale, outcome.skipped, scale);
+    state_.set_loss_scale(scale);
+  }
   if (outcome.status.ok() && shared_ != nullptr) {
     return shared_->exchange(measures_mass_);
   }

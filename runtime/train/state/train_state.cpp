@@ -23,7 +23,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
       memory_(memory),
       devices_(devices),
       tensors_(state_tensors(module, program, memory)),
-      rows_(program.heads.size()) {
+      rows_(program.heads.size()),
+      loss_scale_(first_scale(module.train.loss_scale)) {
   for (size_t h = 0; h < program.heads.size(); ++h) {
     if (program.heads[h].mapped) {
       const auto head = static_cast<size_t>(program.heads[h].head);

@@ -17,6 +17,7 @@
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/device.h"
 #include "runtime/device/mapped_rows.h"
+#include "runtime/train/state/loss_scale.h"
 #include "runtime/train/state/state_tensor.h"
 
 namespace xrun::ops {
@@ -107,6 +108,10 @@ class TrainState {
   // Sets the object that computes how idle class rows catch up. REQUIRES: it outlives the state, and has the data of
   // all steps done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
+  // The scale of the loss in the next step. The session changes it after each step; a checkpoint restores it.
+  const LossScale& loss_scale() const { return loss_scale_; }
+  const LossScaleSpec& loss_scale_spec() const { return module_.train.loss_scale; }
+  void set_loss_scale(const LossScale& scale) { loss_scale_ = scale; }
   // Copies weights and states of `other` by name; its layout may differ. Optimizer states are copied if both states
   // have them; residuals are not copied. If this state is not for training, its weights get the values of the running
   // means of `other`, if there are any.
@@ -137,6 +142,7 @@ class TrainState {
   std::vector<MappedRows*> rows_;                  // index: head of the program; null: in memory
   std::vector<std::shared_ptr<MappedRows>> held_;  // owners of the objects in rows_, without nulls
   const ops::IdleSteps* idle_ = nullptr;
+  LossScale loss_scale_;
 };
 
 }  // namespace xrun::runtime

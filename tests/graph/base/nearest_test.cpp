@@ -19,17 +19,22 @@ std::vector<std::string> numbered(size_t count) {
   return names;
 }
 
-TEST(NearestNames, ListTheNearestNameAndAtMostFiveOthers) {
+TEST(NearestNames, ListAllOfAFewNames) {
   std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "zebra"};
   EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; others are cat, cow, dog, fox and hen");
   EXPECT_EQ(nearest_names("Dog", names), "the nearest is `dog`; others are cat, cow, fox, hen and zebra");
+  EXPECT_EQ(nearest_names("elephant", names), "no known name is near; they are cat, cow, dog, fox, hen and zebra");
   names.emplace_back("yak");
-  EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; others are cat, cow, dog, fox, hen and 1 more");
+  EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; there are 7 names");
+  EXPECT_EQ(nearest_names("cou", names), "the nearest is `cow`; there are 7 names");
+  EXPECT_EQ(nearest_names("cew", names), "the nearest is `cow`; there are 7 names");
 }
 
 TEST(NearestNames, ReportThatNoNameIsNear) {
-  const std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "zebra"};
-  EXPECT_EQ(nearest_names("elephant", names), "no known name is near; some are cat, cow, dog, fox, hen and 1 more");
+  const std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "yak", "zebra"};
+  EXPECT_EQ(nearest_names("elephant", names), "none of the 7 known names is near");
+  EXPECT_EQ(nearest_names("elephant", names, "the first line has them"),
+            "none of the 7 known names is near; the first line has them");
   EXPECT_EQ(nearest_names("elephant", std::span(names).first(2)), "no known name is near; they are cat and cow");
   EXPECT_EQ(nearest_names("elephant", std::span(names).first(1)), "the only known name is cat");
   EXPECT_EQ(nearest_names("cut", std::span(names).first(1)), "the nearest is `cat`");
@@ -42,12 +47,21 @@ TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
   const std::vector<std::string> names = numbered(17931);
   EXPECT_EQ(
       nearest_names("identity_17930x", names),
-      "the nearest is `identity_17930`; others are identity_0, identity_1, identity_2, identity_3, identity_4 and "
-      "17 925 more");
+      "the nearest is `identity_17930`; identity_1, identity_17, identity_179 and identity_1730 are also near; there "
+      "are 17 931 names");
   const std::vector<std::string> long_names(9, std::string(5000, 'n') + "\n");
   EXPECT_LT(nearest_names(std::string(5000, 'm'), long_names).size(), 500U);
   const std::vector<std::string> wide(3, std::string(59, 'n') + "\u00E9");  // the cut falls between two characters
   EXPECT_NE(nearest_names("m", wide).find("nn..., nn"), std::string::npos);
+}
+
+// "stage3.0.conv" has one deletion and one replacement, the others one change each.
+TEST(NearestNames, AreSortedByTheirDistance) {
+  const std::vector<std::string> names{"stage3.0.conv", "stage2.0.bn",   "stage2.0.conv2", "stage2.1.conv1",
+                                       "head.weight",   "stage2.0.conv", "stem.conv"};
+  EXPECT_EQ(nearest_names("stage2.0.conv1", names),
+            "the nearest is `stage2.0.conv2`; stage2.1.conv1, stage2.0.conv, stage3.0.conv and stage2.0.bn are also "
+            "near; there are 7 names");
 }
 
 TEST(NearestNames, TakeAtMostASecondForAMillionNames) {

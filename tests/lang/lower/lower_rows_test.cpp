@@ -99,6 +99,21 @@ TEST(Rows, ExactRequiresPlainMomentumInF32AndSomeActiveClasses) {
   }
 }
 
+TEST(Rows, ExactNeedsUpdatesInAllSteps) {
+  for (const std::string precision : {"mixed(f16)", "mixed(f16, loss_scale=512)"}) {
+    std::string text = with_group("      untouched = exact\n");
+    text =
+        replaced(text, "  optimizer", "  active_classes = sample(60%)\n  precision = " + precision + "\n  optimizer");
+    const Checked checked(replaced(text, "10 in 2 .. 1000", "1000 in 2 .. 1000"));
+    if (precision == "mixed(f16)") {
+      EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
+      EXPECT_THAT(checked.rendered(), HasSubstr("a dynamic scale of the loss skips some"));
+    } else {
+      EXPECT_THAT(checked.codes(), ElementsAre()) << checked.rendered();
+    }
+  }
+}
+
 TEST(Rows, ExactAcceptsAnyOptimizerWithTheRuleOfSgd) {
   const auto with = [](const std::string& momentum, const std::string& sum) {
     const std::string own =

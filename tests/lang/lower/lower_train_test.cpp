@@ -1,9 +1,11 @@
 // Settings of `train` that change which weights a step updates, and how.
+#include <array>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 
+#include "lang/print_module.h"
 #include "tests/lang/checked.h"
 
 namespace xrun::lang {
@@ -167,6 +169,57 @@ TEST(ClassSettings, ALossWithTwoKindsOfLabelsIsRejected) {
       "  lr = 0.1\n  class_weights = inverse_frequency\n}\n");
   EXPECT_THAT(two.codes(), ElementsAre("XG0510"));
   EXPECT_THAT(two.rendered(), HasSubstr("the loss compares with `one`, `two`"));
+}
+
+TEST(Precision, F16HasADynamicScaleUnlessTheTextGivesOne) {
+  struct Case {
+    const char* setting;
+    PrecisionMode precision;
+    LossScaleSpec::Kind kind;
+    double first;
+    const char* printed;
+  };
+  for (const Case& c :
+       {Case{"f32", PrecisionMode::kF32, LossScaleSpec::kNone, 65536, "f32"},
+        Case{"mixed(bf16)", PrecisionMode::kMixedBf16, LossScaleSpec::kNone, 65536, "mixed(bf16)"},
+        Case{"mixed(bf16, loss_scale=none)", PrecisionMode::kMixedBf16, LossScaleSpec::kNone, 65536, "mixed(bf16)"},
+        Case{"mixed(f16)", PrecisionMode::kMixedF16, LossScaleSpec::kDynamic, 65536, "mixed(f16, loss_scale=dynamic)"},
+        Case{"mixed(f16, loss_scale=dynamic)", PrecisionMode::kMixedF16, LossScaleSpec::kDynamic, 65536,
+             "mixed(f16, loss_scale=dynamic)"},
+        Case{"mixed(f16, loss_scale=none)", PrecisionMode::kMixedF16, LossScaleSpec::kFixed, 1,
+             "mixed(f16, loss_scale=1)"},
+        Case{"mixed(f16, 4_096)", PrecisionMode::kMixedF16, LossScaleSpec::kFixed, 4096,
+             "mixed(f16, loss_scale=4096)"}}) {
+    const Checked checked(small_run(std::string("  precision = ") + c.setting + "\n"));
+    ASSERT_TRUE(checked.file.has_value()) << c.setting << "\n" << checked.rendered();
+    const TrainSpec& train = checked.module().train;
+    EXPECT_EQ(train.precision, c.precision) << c.setting;
+    EXPECT_EQ(train.loss_scale.kind, c.kind) << c.setting;
+    EXPECT_EQ(train.loss_scale.first, c.first) << c.setting;
+    EXPECT_THAT(print_module(checked.module()), HasSubstr(fmt::format("precision = {}\n", c.printed)));
+  }
+}
+
+TEST(Precision, ScalesThatAreNoPowersOfTwoAreRejectedWithTheNearestOne) {
+  for (const auto& [scale, code, fix] :
+       std::vector<std::array<std::string, 3>>{{"1000", "XG0214", "loss_scale=1024)"},
+                                               {"0", "XG0214", "loss_scale=1)"},
+                                               {"0.5", "XG0214", "loss_scale=1)"},
+                                               {"1e30", "XG0214", "loss_scale=4294967296)"},
+                                               {"static", "XG0205", "loss_scale=dynamic)"},
+                                               {"2 epochs", "XG0205", "loss_scale=dynamic)"}}) {
+    const Checked checked(small_run("  precision = mixed(f16, loss_scale=" + scale + ")\n"));
+    EXPECT_THAT(checked.codes(), ElementsAre(code)) << scale;
+    EXPECT_THAT(checked.rendered(), HasSubstr(fix)) << scale;
+  }
+}
+
+TEST(Precision, InputsOfF16NeedAScaleOfTheLoss) {
+  const std::string text = replaced(small_run("  precision = PRECISION\n"), "input x: f32[N, 8]", "input x: f16[N, 8]");
+  EXPECT_THAT(Checked(replaced(text, "PRECISION", "mixed(f16)")).codes(), IsEmpty());
+  for (const std::string precision : {"f32", "mixed(bf16)"}) {
+    EXPECT_THAT(Checked(replaced(text, "PRECISION", precision)).codes(), ElementsAre("XG0304")) << precision;
+  }
 }
 
 }  // namespace

@@ -79,6 +79,54 @@ TEST(LowerVerification, ABindingOfTheLabelDoesNotApplyToPairs) {
   EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
 }
 
+TEST(LowerVerification, AFieldThatPairsLackIsReportedIfAMetricReadsIt) {
+  // `npy` gives numbers, and its binding does not begin with `decode`.
+  const std::string text = R"(
+model m {
+  input x: f32[N, 8]
+
+  feature = x -> linear(4)
+  output feature
+  logits = feature -> linear(10)
+}
+
+data d {
+  source train = npy("x.npy", labels="y.npy", classes=10)
+  source lfw   = pairs("lfw.bin")
+
+  x = value
+}
+
+train t {
+  batch     = 64
+  epochs    = 1
+  loss      = softmax_ce(logits, label)
+  optimizer = sgd
+  lr        = 0.1
+)";
+  const std::string verified = "\n  eval {\n    lfw = verification(lfw, feature)\n  }\n}\n";
+  const Checked made(text + verified, {.ops = &ops::registry()});
+  EXPECT_THAT(made.codes(), ElementsAre("XG0420")) << made.rendered();
+  EXPECT_THAT(made.rendered(), HasSubstr("source `lfw` gives no `x` to measure with"));
+  EXPECT_THAT(made.rendered(), HasSubstr("it has no field `value`; its fields are"));
+  const Checked other(text + "}\n", {.ops = &ops::registry()});
+  EXPECT_THAT(other.codes(), IsEmpty()) << "no metric reads the pairs\n" << other.rendered();
+}
+
+TEST(LowerVerification, ALabelOfPairsIsReportedIfAMetricReadsIt) {
+  const std::string label = "  label = label -> as_index(100)\n";
+  const Checked made = with_metrics("lfw = verification(lfw, feature)\n    seen = accuracy(id, label, source=lfw)",
+                                    "recordio(\"train.rec\")", "jpeg", label);
+  EXPECT_THAT(made.codes(), ElementsAre("XG0420")) << made.rendered();
+  EXPECT_THAT(made.rendered(), HasSubstr("source `lfw` gives no `label` to measure with"));
+}
+
+TEST(LowerVerification, PairsCannotBeTheTrainingSourceOfALabel) {
+  const Checked made = with_metrics("lfw = verification(lfw, feature)", "pairs(\"train.bin\")", "jpeg",
+                                    "  label = label -> as_index(100)\n");
+  EXPECT_THAT(made.codes(), ElementsAre("XG0422")) << made.rendered();
+}
+
 TEST(LowerVerification, MirrorsPicturesInTenFoldsByDefault) {
   const Checked made = with_metrics("lfw = verification(source=lfw, feature=feature)");
   ASSERT_TRUE(made.file.has_value()) << made.rendered();
@@ -116,8 +164,15 @@ TEST(LowerVerification, AFeatureOfAnotherRankIsRejected) {
   EXPECT_FALSE(made.file.has_value());
 }
 
-TEST(LowerVerification, FewerThanTwoFoldsAreRejected) {
-  for (const char* const folds : {"1", "0", "-3", "1001"}) {
+TEST(LowerVerification, TemplatesAreASourceOfPairs) {
+  const Checked made = with_metrics("lfw = verification(ijbc, feature, folds=1)", "folder(\"faces\")", "file",
+                                    "  source ijbc = pairs(\"pairs.txt\", templates=\"t.txt\", root=\"crops\")\n");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
+}
+
+TEST(LowerVerification, AnImpossibleNumberOfFoldsIsRejected) {
+  for (const char* const folds : {"0", "-3", "1001"}) {
     const Checked made = with_metrics(std::string("lfw = verification(lfw, feature, folds=") + folds + ")");
     EXPECT_THAT(made.rendered(), HasSubstr("`verification` has folds = ")) << folds;
     EXPECT_FALSE(made.file.has_value()) << folds;

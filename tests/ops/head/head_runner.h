@@ -74,9 +74,9 @@ struct StepPlan {
   int64_t norm_rows = 0;  // g: rows of a row block
   int workers = 1;
   Isa isa = Isa::kAvx2;
-  bool fused = false;  // update in the backward pass; needs one pass
-  bool bf16_features = false;
-  int64_t kept_blocks = 0;  // class blocks whose logits each shard keeps
+  bool fused = false;            // update in the backward pass; needs one pass
+  bool narrow_features = false;  // features have the type to which operands are rounded
+  int64_t kept_blocks = 0;       // class blocks whose logits each shard keeps
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
   int64_t active = 0;      // number of active classes
@@ -119,7 +119,10 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .rows = rows,
           .norm_rows = plan.norm_rows,
           .bf16 = problem.bf16,
-          .bf16_features = plan.bf16_features,
+          .f16 = problem.f16,
+          .features = !plan.narrow_features ? DType::kF32
+                      : problem.f16         ? DType::kF16
+                                            : DType::kBF16,
           .form = problem.form,
           .margin = problem.margin,
           .row_weight = problem.row_weight,
@@ -190,7 +193,7 @@ inline bool reduce_dx_by_nodes(const HeadShape& whole, const std::vector<ClassRa
   HeadJoin(whole, others, isa)
       .sum_dx(std::span(parts).subspan(1), rows, reinterpret_cast<float*>(sums.data()), at.bytes);
   const HeadDx both[] = {parts[0], {sums.data(), at.bytes}};
-  HeadJoin(whole, {shards[0], together}, isa).reduce_dx(both, features, rows, dx);
+  HeadJoin(whole, {shards[0], together}, isa).reduce_dx(both, features, rows, 1, dx);
   return true;
 }
 
@@ -220,13 +223,13 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                                        std::vector<float>(problem.bias.size(), kBiasState)};
   NarrowRows weight_rows(plan.weights, result.weight, dim);
   NarrowRows state_rows[2] = {{plan.states, result.state, dim}, {plan.states, result.second_state, dim}};
-  std::vector<Bf16> narrow(problem.features.size());
+  std::vector<uint16_t> narrow(problem.features.size());
   for (size_t i = 0; i < narrow.size(); ++i) {
-    narrow[i] = to_bf16(problem.features[i]);
+    narrow[i] = problem.f16 ? to_f16(problem.features[i]).bits : to_bf16(problem.features[i]).bits;
   }
   const auto features_at = [&](int64_t row) {
-    return plan.bf16_features ? reinterpret_cast<const std::byte*>(narrow.data() + row * dim)
-                              : reinterpret_cast<const std::byte*>(problem.features.data() + row * dim);
+    return plan.narrow_features ? reinterpret_cast<const std::byte*>(narrow.data() + row * dim)
+                                : reinterpret_cast<const std::byte*>(problem.features.data() + row * dim);
   };
 
   std::vector<ClassRange> shards;
@@ -355,7 +358,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       float* dx = result.dx.data() + (first + begin) * dim;
       if (begin == 0 ||
           !reduce_dx_by_nodes(whole, shards, plan.isa, parts, features_at(first + begin), end - begin, dx)) {
-        join.reduce_dx(parts, features_at(first + begin), end - begin, dx);
+        join.reduce_dx(parts, features_at(first + begin), end - begin, 1, dx);
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <optional>
 #include <string>
 
 #include "ops/head/margin.h"
@@ -629,8 +630,45 @@ TEST_P(HeadOnIsa, FeaturesInBf16GiveTheResultsOfEqualFeaturesInF32) {
   }
   const StepPlan plan{.pass_rows = 16, .norm_rows = 8, .isa = isa()};
   StepPlan narrow = plan;
-  narrow.bf16_features = true;
+  narrow.narrow_features = true;
   EXPECT_TRUE(run_step(problem, plan) == run_step(problem, narrow));
+}
+
+TEST_P(HeadOnIsa, OperandsInF16MatchTheOracle) {
+  if (bf16()) {
+    GTEST_SKIP() << "operands have one type";
+  }
+  for (const bool cosine : {false, true}) {
+    test::HeadProblem problem =
+        make_problem({.classes = 300, .dim = 43, .rows = 24, .cosine = cosine, .bias = !cosine, .seed = 62});
+    problem.f16 = true;
+    std::optional<StepResult> first;
+    for (const int64_t shards : {1, 3}) {
+      const StepPlan plan{.shards = shards, .pass_rows = 24, .norm_rows = 8, .workers = 2, .isa = isa()};
+      expect_right(problem, plan);
+      const StepResult result = run_step(problem, plan);
+      first = first.value_or(result);
+      EXPECT_TRUE(result == *first) << shards << " shards";
+    }
+  }
+}
+
+TEST_P(HeadOnIsa, FeaturesInF16GiveTheResultsOfEqualFeaturesInF32) {
+  if (bf16()) {
+    GTEST_SKIP() << "operands have one type";
+  }
+  test::HeadProblem problem = make_problem({.classes = 300, .dim = 40, .rows = 16, .cosine = true, .seed = 63});
+  problem.f16 = true;
+  for (float& x : problem.features) {
+    x = to_float(to_f16(x));
+  }
+  const StepPlan plan{.pass_rows = 16, .norm_rows = 8, .isa = isa()};
+  StepPlan narrow = plan;
+  narrow.narrow_features = true;
+  EXPECT_TRUE(run_step(problem, plan) == run_step(problem, narrow));
+  test::HeadProblem wide = problem;
+  wide.f16 = false;
+  EXPECT_FALSE(run_step(wide, plan) == run_step(problem, narrow)) << "class weights were not rounded";
 }
 
 TEST_P(HeadOnIsa, TiesGoToTheLowerClass) {

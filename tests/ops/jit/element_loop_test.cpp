@@ -108,7 +108,7 @@ class CompiledLoop : public ::testing::TestWithParam<Isa> {
 
 TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForSpecialValues) {
   std::mt19937 random(1);
-  for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kBf16); ++op) {
+  for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kF16); ++op) {
     const auto known = static_cast<ScalarOp>(op);
     ScalarExpr expr;
     expr.set_results({expr.make(known, expr.input(0), arity_of(known) > 1 ? expr.input(1) : ScalarId(),
@@ -120,7 +120,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForSpecialValues) {
 // A compiler evaluates constants without flushing denormal numbers, unlike the processor at run time.
 TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForConstantsThatLeadToDenormalNumbers) {
   std::mt19937 random(3);
-  for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kBf16); ++op) {
+  for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kF16); ++op) {
     const auto known = static_cast<ScalarOp>(op);
     const auto arity = static_cast<size_t>(arity_of(known));
     for (const double number : {1e-45, -1e-45, 1e-40, 1.2e-38, -1.2e-38, 1e-37, 1e-31, 1e31, 1.7e38, -3e38, 1e40}) {
@@ -148,6 +148,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForRandomExpressions) {
     const ScalarExpr expr = testing::random_expr(random, 1 + static_cast<int>(seed % 40));
     compare<float>(form_of(expr), 1 + random() % 600, random);
     compare<Bf16>(form_of(expr, LoopInput::kBF16, DType::kBF16), 1 + random() % 600, random);
+    compare<Half>(form_of(expr, LoopInput::kF16, DType::kF16), 1 + random() % 600, random);
   }
 }
 
@@ -156,6 +157,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForEveryLength) {
   for (size_t n = 1; n <= 70; ++n) {
     compare<float>(form_of(*parse_scalar_expr("x0 * x2 + x1, x1 - x0")), n, random);
     compare<Bf16>(form_of(*parse_scalar_expr("x0 * x2 + x1, x1 - x0"), LoopInput::kBF16, DType::kBF16), n, random);
+    compare<Half>(form_of(*parse_scalar_expr("x0 * x2 + x1, x1 - x0"), LoopInput::kF16, DType::kF16), n, random);
   }
 }
 

@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, Exhaustive,
                          ::testing::Values(ScalarOp::kNeg, ScalarOp::kExp, ScalarOp::kLog, ScalarOp::kSqrt,
                                            ScalarOp::kAbs, ScalarOp::kSign, ScalarOp::kFloor, ScalarOp::kErf,
                                            ScalarOp::kSin, ScalarOp::kCos, ScalarOp::kAcos, ScalarOp::kTanh,
-                                           ScalarOp::kSigmoid, ScalarOp::kBf16));
+                                           ScalarOp::kSigmoid, ScalarOp::kBf16, ScalarOp::kF16));
 
 }  // namespace
 }  // namespace xrun::ops

@@ -56,9 +56,9 @@ TEST(Interpreter, EachOperationIsNearItsValueInF64) {
       {ScalarOp::kAbs, -5, 5, 0, 0},     {ScalarOp::kSign, -5, 5, 0, 0},       {ScalarOp::kFloor, -50, 50, 0, 0},
       {ScalarOp::kErf, -5, 5, 3, 0},     {ScalarOp::kSin, -1e4, 1e4, 2, 1e-7}, {ScalarOp::kCos, -1e4, 1e4, 2, 1e-7},
       {ScalarOp::kAcos, -1, 1, 3, 2e-7}, {ScalarOp::kTanh, -5, 5, 3, 0},       {ScalarOp::kSigmoid, -50, 50, 3, 0},
-      {ScalarOp::kBf16, -50, 50, 0, 0},
+      {ScalarOp::kBf16, -50, 50, 0, 0},  {ScalarOp::kF16, -50, 50, 0, 0},
   };
-  constexpr size_t kOfAll = static_cast<size_t>(ScalarOp::kBf16) - 1;  // all operations except inputs and constants
+  constexpr size_t kOfAll = static_cast<size_t>(ScalarOp::kF16) - 1;  // all operations except inputs and constants
   static_assert(std::size(kBounds) == kOfAll);
   for (const Bound& bound : kBounds) {
     std::mt19937 random(7);

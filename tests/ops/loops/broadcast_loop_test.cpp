@@ -65,7 +65,9 @@ void expect_products(const Shapes& shapes, uint64_t seed, const std::vector<int6
   Values wanted(operands[0].values.size());
   for (int64_t i = 0; i < std::ssize(wanted); ++i) {
     const float y = at(0, i) * at(1, i) + at(2, i);
-    wanted[static_cast<size_t>(i)] = static_cast<double>(out.dtype == DType::kBF16 ? to_float(to_bf16(y)) : y);
+    wanted[static_cast<size_t>(i)] = static_cast<double>(out.dtype == DType::kBF16  ? to_float(to_bf16(y))
+                                                         : out.dtype == DType::kF16 ? to_float(to_f16(y))
+                                                                                    : y);
   }
   for (const bool compile : {false, true}) {
     spec.compile = compile;
@@ -95,7 +97,8 @@ TEST(BroadcastLoop, ResultsForRandomShapesEqualAnElementwiseLoopBitForBit) {
   };
   for (int i = 0; i < 150; ++i) {
     Shapes shapes{.rows = pick({1, 2, 5, 16}), .inputs = {}};
-    TensorType out{.dtype = pick({0, 1}) == 0 ? DType::kF32 : DType::kBF16, .dims = {kBatch}};
+    const DType dtypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+    TensorType out{.dtype = dtypes[pick({0, 1, 2})], .dims = {kBatch}};
     const int64_t rank = pick({2, 3, 4});
     for (int64_t d = 1; d < rank; ++d) {
       out.dims.push_back(d == (rank == 4 ? 1 : rank - 1) ? pick({1, 2, 10, 16, 17, 24, 40, 128, 130, 200, 320, 600})

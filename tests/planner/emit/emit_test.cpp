@@ -23,6 +23,12 @@ TEST(Emit, AnyLegalLayoutGivesASoundProgram) {
       module.train.clip = {ClipSpec::kNorm, 1.0, random() % 2 == 0};
     }
     const Layout layout = random_layout(random, module.train.batch / module.train.norm_rows);
+    if (random() % 3 == 0) {
+      module.train.loss_scale.kind = LossScaleSpec::kDynamic;
+    }
+    if (random() % 4 == 0) {
+      module.train.compress = {.density = 0.1, .on = {}, .per_node = random() % 2 == 0};
+    }
     const Module prepared = prepare_training(module);
     const auto program = emit_layout(prepared, layout, true, layout.devices + static_cast<int>(random() % 3));
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << to_text(layout) << ": " << program.error().message;

@@ -12,6 +12,8 @@ std::vector<CaseOptions> cases() {
   return {CaseOptions(),
           {.pipeline = PipelineKind::kOneFOneB},
           {.clip_heads = true},
+          {.scaled = true},
+          {.scaled = true, .compress = true},
           {.weighted = true},
           {.knn = true},
           {.overlap = false},
@@ -19,6 +21,7 @@ std::vector<CaseOptions> cases() {
           {.bucket = 512},
           {.bucket = 512, .replicas = 4, .nodes = 2, .devices = 8},
           {.compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
+          {.scaled = true, .compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
           {.training = false}};
 }
 

@@ -25,6 +25,7 @@ struct CaseOptions {
   bool knn = false;       // only some classes are active in a step
   bool training = true;
   bool overlap = true;
+  bool scaled = false;    // the loss has a dynamic scale
   bool compress = false;  // gradients are compressed
   bool per_node = false;  // each node compresses the sum of its replicas' gradients
   Bytes bucket = 0;       // bytes of a gradient bucket; 0: the default, which is one bucket for all gradients
@@ -38,6 +39,10 @@ inline Case make_case(const CaseOptions& options = {}) {
   Module module = make_module(options.model);
   if (options.clip_heads) {
     module.train.clip = {ClipSpec::kNorm, 1.0, true};
+  }
+  if (options.scaled) {
+    module.train.precision = PrecisionMode::kMixedF16;
+    module.train.loss_scale.kind = LossScaleSpec::kDynamic;
   }
   if (options.compress) {
     module.train.compress = {.density = 0.01, .per_node = options.per_node};

@@ -48,15 +48,19 @@ TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
 
 // The verifier derives every operand, so it finds any change of an operand.
 TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
-  const std::vector<CaseOptions> cases{{},
-                                       {.clip_heads = true},
-                                       {.bucket = 1},
-                                       {.replicas = 4, .nodes = 2, .devices = 8},
-                                       {.pipeline = PipelineKind::kOneFOneB},
-                                       {.model = kTied, .clip_heads = true},
-                                       {.training = false},
-                                       {.weighted = true},
-                                       {.pipeline = PipelineKind::kOneFOneB, .weighted = true}};
+  const std::vector<CaseOptions> cases{
+      {},
+      {.clip_heads = true},
+      {.scaled = true},
+      {.clip_heads = true, .scaled = true, .compress = true},
+      {.scaled = true, .compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
+      {.bucket = 1},
+      {.replicas = 4, .nodes = 2, .devices = 8},
+      {.pipeline = PipelineKind::kOneFOneB},
+      {.model = kTied, .clip_heads = true},
+      {.training = false},
+      {.weighted = true},
+      {.pipeline = PipelineKind::kOneFOneB, .weighted = true}};
   const std::vector<std::function<void(Operand&)>> changes{
       [](Operand& o) { o.role = o.role == Role::kInput ? Role::kOutput : Role::kInput; },
       [](Operand& o) { o.access = o.access == Access::kRead ? Access::kUpdate : Access::kRead; },
@@ -395,6 +399,11 @@ TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
   const CaseOptions clipped{.clip_heads = true};
   expect_operand_found(
       "where its operand", [](Program& p) { drop(find(p, Kind::kNorm), Role::kNorms); }, clipped);
+  // Without the sums of squares, a step with a scale of the loss cannot be skipped.
+  for (const Kind kind : {Kind::kUpdate, Kind::kCompress, Kind::kHeadUpdate}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, kind), Role::kNorms); },
+                         {.scaled = true, .compress = kind != Kind::kHeadUpdate});
+  }
   expect_operand_found(
       "that its head does not have", [](Program& p) { find(p, Kind::kHeadUpdate).kind = Kind::kHeadNorms; }, kApart);
 }

@@ -172,8 +172,11 @@ TEST_F(MpiCommand, RanksVerifyPairsAsOneProcessDoes) {
     GTEST_SKIP() << "this version has no reader of verification sets";
   }
   runtime::testing::write_faces(directory);
-  directory.write("face.xgraph",
-                  runtime::testing::face_model(runtime::testing::kPairSource, runtime::testing::kPairMetrics));
+  runtime::testing::write_templates(directory);
+  std::string metrics = runtime::testing::kPairMetrics;
+  metrics.replace(metrics.find("  eval {\n"), 9, "  eval {\n    ijbc = verification(ijbc, feature, folds=1)\n");
+  directory.write("face.xgraph", runtime::testing::face_model(
+                                     runtime::testing::kPairSource + runtime::testing::kTemplateSource, metrics));
   for (const std::string split : {"schedule.replicas=2", "schedule.stages=2"}) {
     SCOPED_TRACE(split);
     const auto words = [&](const std::string& to) {

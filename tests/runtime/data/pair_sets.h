@@ -97,4 +97,33 @@ inline const std::string kPairMetrics = R"(
   stop_when = lfw >= 100.5%
 )";
 
+// Writes lists as IJB-C has them: two templates of each class of "train", with four pictures from three media, and
+// pairs of them, first those of one class.
+inline void write_templates(const xrun::testing::TemporaryDirectory& directory) {
+  std::string pictures;
+  std::string pairs;
+  for (int who = 0; who < 10; ++who) {
+    for (int take = 0; take < 8; ++take) {
+      pictures += "train/p" + std::to_string(who) + "/" + std::to_string(take) + ".png " +
+                  std::to_string(100 + 2 * who + take % 2) + " " + std::to_string(1000 + 8 * who + take / 3) + "\n";
+    }
+    pairs += std::to_string(100 + 2 * who) + " " + std::to_string(101 + 2 * who) + " 1\n";
+  }
+  for (int who = 0; who < 10; ++who) {
+    for (int other = 1; other <= 8; ++other) {
+      pairs += std::to_string(100 + 2 * who) + " " + std::to_string(101 + 2 * ((who + other) % 10)) + " 0\n";
+    }
+  }
+  directory.write("t.txt", pictures);
+  directory.write("pairs.txt", pairs);
+}
+
+inline const std::string kTemplateSource = "  source ijbc  = pairs(\"pairs.txt\", templates=\"t.txt\")\n";
+inline const std::string kTemplateMetrics = R"(
+  eval {
+    ijbc = verification(ijbc, feature, folds=1)
+    seen = accuracy(id, label, source=train)
+  }
+)";
+
 }  // namespace xrun::runtime::testing

@@ -29,9 +29,9 @@ ops::OnnxGraph two_products() {
   return graph;
 }
 
-void fill(const ops::OnnxTensor& constant, float* out) {
+void fill(const ops::OnnxTensor& constant, std::byte* out) {
   for (int i = 0; i < 6; ++i) {
-    out[i] = static_cast<float>(constant.param.index == 0 ? i : 10 * i);
+    reinterpret_cast<float*>(out)[i] = static_cast<float>(constant.param.index == 0 ? i : 10 * i);
   }
 }
 

@@ -1,6 +1,7 @@
 // One result for every plan (docs/internals/determinism.md): the weights after a few steps have the same bits for every
 // legal choice of devices, threads, stages, replicas, micro-batches, schedule, recomputation, overlap and head shards,
-// in f32 and in bf16; each precision has bits of its own.
+// in f32, bf16 and f16; each precision has bits of its own.
+#include <cmath>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
@@ -30,11 +31,13 @@ using testing::Prepared;
 using testing::SyntheticRows;
 
 constexpr int kSteps = 3;
+constexpr PrecisionMode kPrecisions[] = {PrecisionMode::kF32, PrecisionMode::kMixedBf16, PrecisionMode::kMixedF16};
 
 struct Digest {
   std::string weights;
   double loss = 0;
   std::string states;  // bytes of the running statistics and the optimizer states
+  LossScale scale;
   bool operator==(const Digest&) const = default;
 };
 
@@ -62,6 +65,7 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
   }
   Digest digest;
   digest.weights = session->state().weights_digest();
+  digest.scale = session->state().loss_scale();
   std::vector<float> losses(static_cast<size_t>(program.batch));
   XRUN_TRY(session->read_rows(prepared.module.train.loss[0].rows, std::as_writable_bytes(std::span(losses))));
   for (const float loss : losses) {
@@ -93,6 +97,7 @@ void expect_one_result(const ModelOptions& options, const std::vector<PlanChoice
     ASSERT_TRUE(got.ok()) << choice.text() << ": " << got.error().message;
     EXPECT_EQ(got->weights, expected->weights) << choice.text();
     EXPECT_EQ(got->loss, expected->loss) << choice.text();
+    EXPECT_TRUE(got->scale == expected->scale) << choice.text() << ": other steps were skipped";
     EXPECT_TRUE(got->states == expected->states)
         << choice.text() << ": running statistics or states of the optimizer differ";
     wrong += *got == *expected ? 0 : 1;
@@ -102,14 +107,14 @@ void expect_one_result(const ModelOptions& options, const std::vector<PlanChoice
 
 TEST(Determinism, EveryPairOfPlanValuesGivesTheSameBits) {
   constexpr uint32_t kSeed = 20;
-  const std::vector<PrecisionMode> precisions{PrecisionMode::kF32, PrecisionMode::kMixedBf16};
-  const std::vector<Case> cases = cover_pairs(all_cases(hard_model(), precisions), 300, kSeed);
+  const std::vector<PrecisionMode> precisions(std::begin(kPrecisions), std::end(kPrecisions));
+  const std::vector<Case> cases = cover_pairs(all_cases(hard_model(), precisions), 450, kSeed);
   RecordProperty("seed", static_cast<int>(kSeed));
   RecordProperty("plans", static_cast<int>(cases.size()));
   for (const PrecisionMode precision : precisions) {
-    SCOPED_TRACE(precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)");
+    SCOPED_TRACE(static_cast<int>(precision));
     const std::vector<PlanChoice> choices = choices_in(precision, cases);
-    ASSERT_GE(choices.size(), 100u);  // at least 200 in both precisions together
+    ASSERT_GE(choices.size(), 100u);  // at least 300 in the three precisions together
     expect_one_result(hard_model(precision), choices);
   }
 }
@@ -117,7 +122,7 @@ TEST(Determinism, EveryPairOfPlanValuesGivesTheSameBits) {
 TEST(Determinism, ActiveClassesAreTheSameForEveryPlan) {
   constexpr uint32_t kSeed = 21;
   RecordProperty("seed", static_cast<int>(kSeed));
-  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+  for (const PrecisionMode precision : kPrecisions) {
     ModelOptions options = hard_model(precision);
     options.classes = 1500;  // six class blocks of 256
     options.active = {.kind = ActiveSpec::kSample, .amount = 0.5};
@@ -166,13 +171,13 @@ TEST(Determinism, ClassRowsInNarrowFormatsHaveTheSameBitsForEveryPlan) {
 
 TEST(Determinism, EachPrecisionHasBitsOfItsOwn) {
   std::set<std::string> weights;
-  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+  for (const PrecisionMode precision : kPrecisions) {
     const ModelOptions options = hard_model(precision);
     const Result<Digest> digest = reference(prepare_for(make_module(options)), options);
     ASSERT_TRUE(digest.ok()) << digest.error().message;
     weights.insert(digest->weights);
   }
-  EXPECT_EQ(weights.size(), 2u) << "mixed(bf16) was computed in f32";
+  EXPECT_EQ(weights.size(), 3u) << "a narrow precision was computed in f32";
 }
 
 void expect_one_result_of_the_product(PrecisionMode precision) {
@@ -193,11 +198,50 @@ TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInBf16) {
   expect_one_result_of_the_product(PrecisionMode::kMixedBf16);
 }
 
+TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInF16) {
+  expect_one_result_of_the_product(PrecisionMode::kMixedF16);
+}
+
+// Returns the model with the largest first scale of the loss with which some of the steps, but not all, are skipped.
+ModelOptions with_skipped_steps(ModelOptions options) {
+  options.precision = PrecisionMode::kMixedF16;
+  for (int power = 32; power > 0; --power) {
+    options.loss_scale = {.kind = LossScaleSpec::kDynamic, .first = std::exp2(power)};
+    const Result<Digest> digest = reference(prepare_for(make_module(options)), options);
+    EXPECT_TRUE(digest.ok()) << digest.error().message;
+    if (digest->scale.skipped_steps < kSteps) {
+      EXPECT_GT(digest->scale.skipped_steps, 0);
+      return options;
+    }
+  }
+  ADD_FAILURE() << "no scale is small enough";
+  return options;
+}
+
+TEST(Determinism, EveryPlanSkipsTheSameStepsInF16) {
+  uint32_t seed = 40;
+  std::vector<ModelOptions> models{hard_model(), hard_model(), hard_model()};
+  models[0].clip = {.kind = ClipSpec::kNorm, .limit = 0.3, .heads = true};
+  models[1].optimizer = "adamw";
+  models[1].arguments = {{"weight_decay", 0.02}};
+  models[1].rate = 0.01;
+  models[2].head = false;
+  models[2].classes = 10;
+  for (const ModelOptions& model : models) {
+    SCOPED_TRACE(seed);
+    const ModelOptions options = with_skipped_steps(model);
+    const std::vector<Case> cases = cover_pairs(all_cases(options, {options.precision}), 0, seed++);
+    std::vector<PlanChoice> choices = choices_in(options.precision, cases);
+    choices.resize(std::min<size_t>(choices.size(), 25));
+    expect_one_result(options, choices);
+  }
+}
+
 // Code outside the tasks of a device can access its memory only by copies; the guarded devices check this. Plans of one
 // thread are left out, since the sequential executor runs them on the calling thread.
 TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
   const bool all = std::getenv("XRUN_ALL_PLANS") != nullptr;
-  const std::vector<PrecisionMode> precisions{PrecisionMode::kF32, PrecisionMode::kMixedBf16};
+  const std::vector<PrecisionMode> precisions(std::begin(kPrecisions), std::end(kPrecisions));
   std::vector<Case> cases = all_cases(hard_model(), precisions);
   std::erase_if(cases, [](const Case& one) { return one.choice.devices == 1 && one.choice.threads == 1; });
   cases = all ? cases : cover_pairs(std::move(cases), 0, 30);
@@ -248,8 +292,10 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   pictures.input = 3 * 8 * 8;
   pictures.layers = 1;
   models.push_back(pictures);
-  pictures.precision = PrecisionMode::kMixedBf16;
-  models.push_back(pictures);
+  for (const PrecisionMode precision : {PrecisionMode::kMixedBf16, PrecisionMode::kMixedF16}) {
+    pictures.precision = precision;
+    models.push_back(pictures);
+  }
   for (ModelOptions weighted : {dense, cosine, clipped}) {
     weighted.weighted = true;
     models.push_back(weighted);
@@ -274,6 +320,8 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   trusting.clip.heads = false;
   trusting.head = trusting.cosine = false;
   trusting.classes = 10;
+  models.push_back(trusting);
+  trusting.precision = PrecisionMode::kMixedF16;
   models.push_back(trusting);
   uint32_t seed = 100;
   for (const ModelOptions& options : models) {
@@ -309,7 +357,7 @@ TEST(Determinism, NodesThatSumTheirShardsGiveTheSameBits) {
                        .nodes = nodes});
   }
   for (const bool cosine : {false, true}) {
-    for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+    for (const PrecisionMode precision : kPrecisions) {
       options.cosine = cosine;
       options.precision = precision;
       const Prepared prepared = prepare_for(make_module(options));
@@ -340,7 +388,7 @@ TEST(Determinism, MoreWorkersThanRowBlocksGiveTheSameBits) {
     }
     choices.push_back({.devices = 2, .threads = 2 * threads, .stages = 2, .micro_batches = 3});
   }
-  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+  for (const PrecisionMode precision : kPrecisions) {
     options.precision = precision;
     expect_one_result(options, choices);
   }

@@ -157,7 +157,7 @@ TEST(StandardLibrary, NetworksHaveTheirPublishedSizes) {
   Diagnostics diagnostics;
   const auto file = lang::check_text("sizes.xgraph", R"(xgraph 1
 
-from "std/nets" use amoebanet_d, basic_resnet, efficientnet_b0, iresnet, mobilefacenet, resnet, swin, vit
+from "std/nets" use amoebanet_d, basic_resnet, efficientnet_b0, iresnet, mbf_large, mobilefacenet, resnet, swin, vit
 
 test "published sizes" {
   expect params(resnet(f32[N, 3, 224, 224], [3, 4, 6, 3])) == 23_508_032
@@ -169,6 +169,8 @@ test "published sizes" {
   expect params(swin(f32[N, 3, 224, 224], 96, [2, 2, 6, 2], [3, 6, 12, 24])) == 28_288_354 - 769_000
   expect params(efficientnet_b0(f32[N, 3, 224, 224])) == 5_288_548 - 1_281_000
   expect params(mobilefacenet(f32[N, 3, 112, 112])) == 1_003_136
+  expect params(mobilefacenet(f32[N, 3, 112, 112], 512, scale=2)) == 2_059_520
+  expect params(mbf_large(f32[N, 3, 112, 112])) == 6_314_880
   expect params(amoebanet_d(f32[N, 3, 224, 224], 18, 208)) == 81_505_540 - 3_329_000
   expect params(amoebanet_d(f32[N, 3, 224, 224], 18, 416)) == 319_024_120 - 6_657_000
 }

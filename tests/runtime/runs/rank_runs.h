@@ -85,6 +85,7 @@ struct RankResult {
   std::vector<GraphEvent> graphs;
   std::vector<int32_t> lists;  // lists of the last graph of nearest classes of the first head
   std::string weights;
+  LossScale scale;  // scale of the loss after the last step
   size_t ranges = 0;
   bool stops = false;
 };
@@ -145,6 +146,7 @@ inline Status run_steps(Session& session, const ModelOptions& model, const RankO
       result.lists.assign(lists, lists + program.heads[0].classes * program.heads[0].neighbours);
     }
   }
+  result.scale = session.state().loss_scale();
   if (options.to != nullptr) {
     XRUN_TRY(graphs.before_save());
     options.to->save(session.state(), result.steps);

@@ -28,6 +28,7 @@ struct Recorder final : EventSink {
   std::vector<ProfileEvent> profiles;
   std::vector<GraphEvent> graphs;
   std::vector<WarnEvent> warnings;
+  std::vector<std::string> notes;
   std::vector<std::pair<Work, int64_t>> works;  // reported kinds of work, each with the amount of work done
   std::vector<std::string> subjects;
   // A step is reported if its number, counted from 1, is a multiple of `every`.
@@ -58,6 +59,7 @@ struct Recorder final : EventSink {
           }
         },
         [this](const WarnEvent& e) { warnings.push_back(e); },
+        [this](const NoteEvent& e) { notes.push_back(e.message); },
         [this](const EndEvent& e) { ends.push_back(e); },
         [](const auto&) {},
     };
@@ -69,6 +71,7 @@ struct Recorder final : EventSink {
 struct MemoryStore final : CheckpointStore {
   std::map<std::string, std::vector<std::byte>> tensors;
   std::optional<Resumed> latest;
+  LossScale loss_scale;
   int saves = 0;
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t) override {
@@ -81,6 +84,7 @@ struct MemoryStore final : CheckpointStore {
       bytes.resize(static_cast<size_t>(tensor.rows() * tensor.row_bytes()));
       state.read_rows(tensor, 0, tensor.rows(), bytes.data());
     }
+    loss_scale = state.loss_scale();
     latest = Resumed{step, "memory"};
     ++saves;
     return SavedCheckpoint{"memory", 0};
@@ -94,6 +98,9 @@ struct MemoryStore final : CheckpointStore {
       if (at != tensors.end()) {
         state.write_rows(tensor, 0, tensor.rows(), at->second.data());
       }
+    }
+    if (latest) {
+      state.set_loss_scale(resumed_scale(state.loss_scale_spec(), loss_scale));
     }
     return latest;
   }

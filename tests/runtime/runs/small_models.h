@@ -28,6 +28,7 @@ struct ModelOptions {
   bool skips = false;
   double dropout = 0;  // after each layer
   PrecisionMode precision = PrecisionMode::kF32;
+  LossScaleSpec loss_scale{.kind = LossScaleSpec::kDynamic};  // used only with kMixedF16
   int64_t batch = 48;
   int64_t norm_rows = 4;
   std::string optimizer = "sgd";
@@ -129,6 +130,9 @@ inline Module make_module(const ModelOptions& options) {
   curve.from = options.rate;
   module.train.lr.push_back(curve);
   module.train.precision = options.precision;
+  if (options.precision == PrecisionMode::kMixedF16) {
+    module.train.loss_scale = options.loss_scale;
+  }
   module.train.clip = options.clip;
   module.train.active_classes = options.active;
   if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32 ||

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
 
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
@@ -36,7 +35,9 @@ std::vector<std::string_view> columns_of(std::string_view line) {
   return columns;
 }
 
-std::optional<uint8_t> flag_of(std::string_view text) {
+}  // namespace
+
+std::optional<uint8_t> pair_flag(std::string_view text) {
   constexpr std::string_view kTrue[] = {"1", "True", "true"};
   constexpr std::string_view kFalse[] = {"0", "False", "false"};
   if (std::ranges::find(kTrue, text) != std::end(kTrue)) {
@@ -44,8 +45,6 @@ std::optional<uint8_t> flag_of(std::string_view text) {
   }
   return std::ranges::find(kFalse, text) != std::end(kFalse) ? std::optional<uint8_t>(0) : std::nullopt;
 }
-
-}  // namespace
 
 bool is_pair_list(std::span<const std::byte> start) {
   std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
@@ -62,7 +61,7 @@ bool is_pair_list(std::span<const std::byte> start) {
   }
   // A pickle of protocol 0 may have spaces in its first line, but no tabs.
   const auto columns = columns_of(line);
-  return delimiter_of(line) == '\t' || (columns.size() == 3 && flag_of(columns[2]));
+  return delimiter_of(line) == '\t' || (columns.size() == 3 && pair_flag(columns[2]));
 }
 
 Result<PairList> parse_pair_list(std::string_view text, std::string_view name) {
@@ -83,7 +82,7 @@ Result<PairList> parse_pair_list(std::string_view text, std::string_view name) {
     if (columns.size() != 3) {
       return fault(fmt::format("{} columns instead of 3", columns.size()));
     }
-    const auto flag = flag_of(columns[2]);
+    const auto flag = pair_flag(columns[2]);
     if (!flag) {
       return fault(fmt::format("`{}` is neither 1 nor 0", printable_line(columns[2].substr(0, 32))));
     }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ struct PairList {
 
 // Whether a file that begins with `start` is text with columns. A pickle is not, whatever its protocol.
 bool is_pair_list(std::span<const std::byte> start);
+
+// The flag of a pair: 1 for "1" and "True", 0 for "0" and "False", also in lower case; nullopt for other texts.
+std::optional<uint8_t> pair_flag(std::string_view text);
 
 // Parses the text of a list. A line has two paths and 1 or 0 (or True or False), separated by tabs; a line without a
 // tab by single spaces. Blank lines, a byte order mark and carriage returns at the ends of lines are skipped. `name` is

@@ -10,7 +10,8 @@ namespace xrun::runtime {
 
 // Opens the file `path`: a verification set of InsightFace (runtime/data/readers/pairs/pair_set.h), or a list of pairs
 // (runtime/data/readers/pairs/pair_list.h), whichever its first bytes show. Paths of a list start at `root`, or without
-// it at the folder of the list; the list may be compressed by gzip.
+// it at the folder of the list; the list may be compressed by gzip. With the argument `templates`, pairs are pairs of
+// templates (runtime/data/readers/pairs/templates.h), and the rest of this comment does not apply.
 //
 // Samples: a set of n pairs has 2n samples; pair i, counted from 0, has the samples 2i and 2i + 1. There are no labels:
 // classes() is 0.

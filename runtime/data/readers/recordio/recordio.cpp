@@ -198,9 +198,9 @@ Result<Sources> find_sources(const SourceSpec& spec) {
   for (const std::string& path : pattern.alternatives()) {
     for (const char* argument : {"index", "list"}) {
       if (pattern.alternatives().size() > 1 && args.has(argument) && !args.text(argument).empty()) {
-        return content_error("XG0413",
-                             {"`{}` is one file, but `path` is {} files", argument, pattern.alternatives().size()},
-                             "put the file of each next to it, with the same name and another extension");
+        return content_error(
+            "XG0413", {"`{}` names one file, but `path` names {} files", argument, pattern.alternatives().size()},
+            "put the file of each next to it, with the same name and another extension");
       }
     }
     ShardPaths shard{.records = resolve_path(spec.directory, path)};

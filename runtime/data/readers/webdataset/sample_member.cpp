@@ -127,10 +127,10 @@ Result<TarMember> find_member(TarBytes& bytes, const SeenSample& sample, std::st
     return picture_of(members);
   }
   const bool has_picture = field != kLabelExtension && std::ranges::any_of(members, &Extension::is_picture);
-  return content_error("XG0412", {"has no member `{}`; its members are {}", field, list_of(members)},
-                       has_picture
-                           ? "`image` reads the picture of a sample whatever its extension is, or raise `max_bad`"
-                           : "add the member, or raise `max_bad`");
+  return content_error(
+      "XG0412", {"has no member `{}`; its members are {}", field, list_of(members)},
+      has_picture ? "bind `image`, which is the picture of a sample whatever its extension is, or raise `max_bad`"
+                  : "add the member, or raise `max_bad`");
 }
 
 }  // namespace xrun::runtime

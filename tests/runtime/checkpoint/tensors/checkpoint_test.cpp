@@ -511,6 +511,41 @@ TEST_F(Checkpoint, DamagedMeansAndDeviationsAreRefused) {
   EXPECT_EQ(refused({{"x", {0.5}, {1}}, {"x", {0.5}, {1}}}), "XG0710");
 }
 
+TEST_F(Checkpoint, TheScaleOfTheLossIsStoredAndMakesAManifestOfFormat7) {
+  Model model(1);
+  model.fill(1);
+  auto kept = store();
+  const LossScale scale{.scale = 4096, .good_steps = 7, .skipped_steps = 5};
+  model.state().set_loss_scale(scale);
+  ASSERT_TRUE(kept->save(model.state(), 20, 20).ok());
+  const auto info = open_checkpoint(root_);
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  EXPECT_EQ(info->manifest.format, 7);
+  EXPECT_EQ(info->manifest.loss_scale, scale);
+  EXPECT_TRUE(info->manifest.scales.empty());
+  EXPECT_THAT(*describe_checkpoint(root_, false),
+              HasSubstr("loss scale 4096   7 steps without an overflow since it changed   5 steps skipped"));
+  EXPECT_THAT(*describe_checkpoint(root_, true),
+              HasSubstr(R"("loss_scale":{"scale":4096.0,"good_steps":7,"skipped_steps":5})"));
+  kept.reset();
+  model.state().set_loss_scale({});
+  ASSERT_TRUE(store()->resume(model.state()).ok());
+  EXPECT_EQ(model.state().loss_scale(), (LossScale{.scale = 1, .skipped_steps = 5})) << "the model is in f32";
+}
+
+TEST_F(Checkpoint, DamagedScalesOfTheLossAreRefused) {
+  Manifest manifest{.format = 7, .step = 8, .samples = 64, .math_digest = "b", .loss_scale = LossScale{512, 1, 2}};
+  EXPECT_TRUE(parse_manifest(print_manifest(manifest), "m").ok());
+  for (const LossScale& wrong :
+       {LossScale{511, 1, 2}, LossScale{512, 7, 2}, LossScale{512, 0, 9}, LossScale{0, 0, 0}}) {
+    manifest.loss_scale = wrong;
+    const auto read = parse_manifest(print_manifest(manifest), "m");
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().code, "XG0710");
+    EXPECT_THAT(read.error().message, HasSubstr("scale of the loss"));
+  }
+}
+
 TEST_F(Checkpoint, AForeignFileNamedBestIsNotOverwritten) {
   Model model(1);
   const auto kept = store();

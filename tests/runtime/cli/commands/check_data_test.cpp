@@ -92,6 +92,26 @@ TEST_F(CsvLabels, ClassesAreTheTextsOfTrainingInByteOrder) {
   }
 }
 
+TEST_F(CsvLabels, AHeadWithMoreClassesIsAWarning) {
+  const auto warnings = [&](const std::string& label, const std::string& head) {
+    std::string text = model(label);
+    text.replace(text.find("linear(3)"), 9, head);
+    write("m.xgraph", text);
+    const auto result = run({"check", "m.xgraph", "--data"});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result.err;
+  };
+  const std::string five = warnings("column(\"species\")", "linear(5)");
+  EXPECT_THAT(five,
+              HasSubstr("warning[XG0419]: `label` has 5 classes in the model, but 3 in the source `train`: 2 rows "
+                        "of the head are never a target"));
+  EXPECT_THAT(five, HasSubstr("give the head the 3 classes of the data; `--extend` adds classes"));
+  EXPECT_THAT(warnings("column(2) -> as_index(4)", "linear(4)"), HasSubstr("1 row of the head is never a target"));
+  EXPECT_THAT(warnings("column(\"species\")", "linear(3)"), Not(HasSubstr("XG0419")));
+  // The numbers of a column are not classes before all of them are read.
+  EXPECT_THAT(warnings("column(\"width\") -> as_index(5)", "linear(5)"), Not(HasSubstr("XG0419")));
+}
+
 TEST_F(CsvLabels, AreRefusedIfTrainingDidNotHaveThem) {
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
   write("test.csv", "width,height,species\n0,1,setosa\n0,1,rosa\n");

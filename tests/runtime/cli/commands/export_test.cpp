@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/formats/tensors/safetensors.h"
+#include "tests/runtime/cli/commands/onnx_python.h"
 #include "tests/support/command.h"
 
 namespace xrun::testing {
@@ -19,20 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
-
-// Returns a Python that has onnxruntime: the one in XRUN_ONNX_PYTHON, or the one that `make test` installs. Empty:
-// none.
-std::string find_onnxruntime() {
-  const char* given = std::getenv("XRUN_ONNX_PYTHON");
-  for (const std::string& python :
-       {std::string(given == nullptr ? "" : given), std::string(XRUN_SOURCE_DIR) + "/build/onnx-venv/bin/python3"}) {
-    if (!python.empty() && fs::exists(python) &&
-        std::system(("'" + python + "' -c 'import onnxruntime, onnx' >/dev/null 2>&1").c_str()) == 0) {
-      return python;
-    }
-  }
-  return "";
-}
 
 class Export : public ::testing::Test {
  protected:
@@ -209,6 +196,45 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
 }
 
+// Class rows in fp8 become f32, which every runtime reads, or stay in fp8, which takes a quarter of the bytes.
+TEST_F(Export, ClassRowsInFp8AreExportedInF32OrInFp8) {
+  const std::string python = find_onnxruntime();
+  if (python.empty()) {
+    GTEST_SKIP() << "no Python here has onnxruntime: set XRUN_ONNX_PYTHON, or let `make test` install it";
+  }
+  const std::string groups = "\n  groups {\n    id {\n      weights = fp8\n    }\n  }";
+  for (const char* head : {"cosine_classifier(feature, 10)", "classifier(feature, 10)"}) {
+    train(picture_model("", "  feature = x -> conv(64, 3, stride=2) -> bn -> relu -> global_avg_pool\n",
+                        "softmax_ce(id, label)" + groups, head));
+    std::map<bool, uintmax_t> bytes;
+    for (const bool fp8 : {false, true}) {
+      std::vector<std::string> words{"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--python", python};
+      words.insert(words.end(), {"--format", "json"});
+      if (fp8) {
+        words.emplace_back("--fp8-rows");
+      }
+      const auto result = run(words);
+      ASSERT_EQ(result.exit, 0) << result.err;
+      const auto json = nlohmann::json::parse(result.out);
+      EXPECT_EQ(json.at("opset"), fp8 ? 19 : 17);
+      EXPECT_EQ(json.at("ir"), fp8 ? 9 : 8);
+      for (const auto& output : json.at("compared").at("outputs")) {
+        EXPECT_LE(output.at("largest_difference").get<double>(), 1e-5 * std::max(1.0, output.at("scale").get<double>()))
+            << result.out;
+        EXPECT_EQ(output.value("equal_first_classes", 16), 16) << result.out;
+      }
+      const std::string check = "'" + python + "' -c 'import onnx; m = onnx.load(\"" + path("m.onnx") +
+                                "\"); onnx.checker.check_model(m, full_check=True); "
+                                "assert (17 in [t.data_type for t in m.graph.initializer]) == " +
+                                (fp8 ? "True'" : "False'");
+      EXPECT_EQ(std::system(check.c_str()), 0) << "the checker of the Python package rejects the file";
+      bytes[fp8] = fs::file_size(path("m.onnx"));
+    }
+    EXPECT_LT(bytes[true], bytes[false]) << head;
+    fs::remove_all(path("ckpt"));
+  }
+}
+
 TEST_F(Export, WeightsAreWrittenUnderTheirPathsAndReadBack) {
   train(picture_model("", "  feature = x -> conv(8, 3) as stem -> bn -> relu -> global_avg_pool\n"));
   const auto alone = run({"export", "ckpt/t", "-o", "m.safetensors"});
@@ -280,6 +306,9 @@ TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
             1,
             "error[XG0930]: the model has no output `features`\nhelp: the nearest is `feature`"},
            {{"-o", "m.onnx", "--with-head", "id", "--topk", "11"}, 1, "error[XG0930]: --topk 11 is more than the 10"},
+           {{"-o", "m.onnx", "--with-head", "id", "--fp8-rows"},
+            2,
+            "error[XG0905]: `--fp8-rows` keeps class rows in fp8, but no exported head has such rows"},
            {{"-o", "m.safetensors", "--only", "feature"},
             2,
             "error[XG0905]: `--only` selects what an ONNX file computes"},

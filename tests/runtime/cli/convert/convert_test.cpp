@@ -185,7 +185,8 @@ TEST_F(Convert, ShardsAreBalancedAndKeysAscend) {
   EXPECT_THAT(listing(), ElementsAre("in", "shards")) << "the temporary folder is gone";
   const auto many = convert("in", "few-{00..10}.tar");
   EXPECT_EQ(many.exit, 2);
-  EXPECT_THAT(many.err, HasSubstr("error[XG0943]: 11 files are named for 10 samples\nhelp: name fewer files"));
+  EXPECT_THAT(many.err,
+              HasSubstr("error[XG0943]: the target has 11 files, but in has 10 samples\nhelp: name fewer files"));
 }
 
 TEST_F(Convert, ASeedShufflesAndKeepsEachSampleOnce) {
@@ -309,7 +310,7 @@ TEST_F(Convert, WrongSourcesAndTargetsLeaveNothing) {
            {"in", "in/", 2, "error[XG0901]: in exists"},
            {"in", "a.zip", 2, "error[XG0943]: a.zip is not a target"},
            {"in", "no/such/a.tar", 2, "error[XG0901]: no/such is not a folder, and cannot be made"},
-           {"digits.csv", "a.tar", 2, "error[XG0943]: digits.csv holds numbers, and no files of pictures"},
+           {"digits.csv", "a.tar", 2, "error[XG0943]: digits.csv has no encoded pictures"},
            {"nothing.rec", "a.tar", 1, "error[XG0401]"},
            {"bad.tar", "a/", 1, "error[XG0943]: the name of the class `../../out` is not the path of a directory"},
        }) {

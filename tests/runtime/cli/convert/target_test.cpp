@@ -44,7 +44,7 @@ TEST(ConvertTarget, OtherWordsAreRefused) {
                                                         {"a-*.tar", "no `*` or `?`"},
                                                         {"{a,b}/c.tar", "only the name of the file may have a range"},
                                                         {"{a,a}.tar", "a file occurs twice"},
-                                                        {"{a,b}.tar", "differ by more than a number at their end"}}) {
+                                                        {"{a,b}.tar", "differ in more than the number at their end"}}) {
     const auto target = parse_target(word);
     ASSERT_FALSE(target.ok()) << word;
     EXPECT_EQ(target.error().code, "XG0943");
@@ -83,6 +83,8 @@ TEST(ConvertTarget, TargetsShareAFileOfEqualNames) {
     const auto other = needs_class_names(target, names);
     ASSERT_FALSE(other.ok()) << "labels would get names that they do not have";
     EXPECT_EQ(other.error().code, "XG0901");
+    EXPECT_THAT(other.error().message, HasSubstr("t.classes has the names of the classes of other data"));
+    EXPECT_THAT(other.error().help, HasSubstr("another stem or in another folder"));
   }
 }
 

@@ -239,7 +239,7 @@ TEST_F(ImportCommand, ListsWhatFitsIsLeftOverAndIsMissing) {
   const auto again = import({"--overwrite", "-v"});
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("first.weight = module.lin1.kernel"));
-  EXPECT_THAT(again.out, HasSubstr("extra (no line of the name table names it)"));
+  EXPECT_THAT(again.out, HasSubstr("extra (no line of the name table matches it)"));
   EXPECT_TRUE(fs::exists(path("ckpt/start.1/step-000000/manifest.json"))) << "the earlier checkpoint was not kept";
 }
 

@@ -91,6 +91,21 @@ TEST_F(PairSets, NeedNoEntryInTheModel) {
   EXPECT_THAT(fault({"--on", "missing.bin"}), HasSubstr("error[XG0401]"));
 }
 
+TEST_F(PairSets, TemplatesAreVerifiedDuringTrainingAndLater) {
+  runtime::testing::write_templates(directory);
+  train(runtime::testing::face_model(runtime::testing::kTemplateSource, runtime::testing::kTemplateMetrics));
+  const json one = eval({"--on", "ijbc", "--devices", "1"});
+  EXPECT_EQ(one["verification"]["ijbc"]["pairs"], 90);
+  EXPECT_EQ(one["verification"]["ijbc"]["different"], 80);
+  EXPECT_EQ(one["verification"]["ijbc"]["folds"], 1);
+  EXPECT_GT(one["metrics"]["ijbc"], 0.9) << "the greys of the classes are far apart";
+  EXPECT_EQ(eval({"--on", "ijbc", "--devices", "3"}), one);
+  EXPECT_EQ(eval({"--on", "ijbc", "--set", "train.batch=48"}), one);
+  const CommandResult shown = run({"data", "show", "pairs(\"pairs.txt\", templates=\"t.txt\")"});
+  EXPECT_EQ(shown.exit, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("pairs: 90 pairs of 20 templates, 10 of the same person; 80 pictures"));
+}
+
 TEST_F(PairSets, WithFewerPairsThanFoldsEndARunBeforeItsFirstStep) {
   runtime::testing::write_faces(directory);
   const std::string picture = runtime::testing::png(6, 100);

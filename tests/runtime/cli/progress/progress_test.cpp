@@ -195,6 +195,12 @@ TEST(PlainProgress, EvaluationsAndSavesHaveSeparateFieldsInALine) {
   EXPECT_THAT(line(1.5, 0.25), HasSubstr(" eval_s=1.50 save_s=0.25 data_ms="));
 }
 
+TEST(PlainProgress, TheScaleOfTheLossIsAtTheEndOfALine) {
+  EXPECT_EQ(plain_line({}, 0, 0).find("loss_scale"), std::string::npos);
+  EXPECT_THAT(plain_line({.loss_scale = 32768, .skipped_steps = 3}, 0, 0),
+              ::testing::EndsWith(" loss_scale=32768 skipped=3"));
+}
+
 TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
   Plain plain;
   plain.sink.on(runtime::WarnEvent{"XG0412", "x\x1B[31m\n2026 end.png: torn"});

@@ -148,8 +148,8 @@ TEST_F(Lists, TheHelpForAWrongDelimiterNamesTheLikelyOne) {
   EXPECT_THAT(help("a.png 7", "\t"), HasSubstr("delimiter=\" \""));
   EXPECT_THAT(help("a.png;7", ","), HasSubstr("delimiter=\";\""));
   EXPECT_THAT(help("a.png\t7", ","), HasSubstr("delimiter=\"\\t\""));
-  EXPECT_THAT(help("a.png", "\t"), HasSubstr("a line is a path, the delimiter and a label"));
-  EXPECT_THAT(error_of(list("a.png,7\n")).message, HasSubstr("list.txt:1: there is no tab"));
+  EXPECT_THAT(help("a.png", "\t"), HasSubstr("a line has a path, the delimiter and a label"));
+  EXPECT_THAT(error_of(list("a.png,7\n")).message, HasSubstr("list.txt:1: `a.png,7` is not a path, a tab and a label"));
   EXPECT_THAT(error_of(list("a.png\tb.png\t1\n")).help, HasSubstr("cut -f1,2"));
   EXPECT_EQ(error_of(list("a.png\t\n")).code, "XG0412") << "no label";
   EXPECT_EQ(error_of(list("")).code, "XG0406");

@@ -91,7 +91,7 @@ TEST(MatchTensors, TheFirstLineWhoseTargetIsInTheModelDecides) {
   const auto file = file_of({{"module.a.weight", {2}}, {"b.weight", {3}}, {"b.bias", {3}}, {"c", {1}}, {"a.step", {}}});
   EXPECT_THAT(matched(table, file, model, {}, "net"),
               ElementsAre("net.y.weight = module.a.weight", "net.z.weight = b.weight",
-                          "left b.bias: the model has no `net.z.bias`", "left c: no line of the name table names it",
+                          "left b.bias: the model has no `net.z.bias`", "left c: no line of the name table matches it",
                           "ignored a.step", "missing net.rest"));
 }
 
@@ -130,10 +130,10 @@ TEST(MatchTensors, IncompleteOrDoubleGroupsAreMisfits) {
   const Model model({{"qk", {4, 2}}, {"x", {1}}, {"f", {2}}, {"g", {2}}});
   const auto file = file_of({{"q", {2, 2}}, {"a", {1}}, {"b", {1}}, {"fused", {5}}});
   const MatchedTensors made = match_tensors(table, "", file, model.form, model.names, {});
-  EXPECT_THAT(made.misfits,
-              ElementsAre("`a` and `b` are both `x` of the model",
-                          HasSubstr("`q` has no counterpart in the file that `k` names"),
-                          HasSubstr("`fused` is [5], but `f` of the model is [2]: the 2 tensors of the model have 4")));
+  EXPECT_THAT(
+      made.misfits,
+      ElementsAre("`a` and `b` would both become `x` of the model", HasSubstr("the file has none that `k` matches"),
+                  HasSubstr("`fused` is [5], but `f` of the model is [2]: the 2 tensors of the model have 4")));
 }
 
 TEST(MatchTensors, ClassesAreTheOnlyClassifierOfTheModel) {

@@ -58,6 +58,8 @@ FULL = {
     "iresnet50": Case(lambda: IResNet([3, 4, 14, 3]), 112, "iresnet", "iresnet([3, 4, 14, 3]) as backbone", ("bn3",)),
     "mbf": Case(lambda: MobileFaceNet(2, 512), 112, "mobilefacenet", "mobilefacenet(512, scale=2) as backbone",
                 ("layers.2.layers.1",)),
+    "mbf_large": Case(lambda: MobileFaceNet(4, 512, (2, 8, 12, 4)), 112, "mbf_large", "mbf_large as backbone",
+                      ("layers.2.layers.1",)),
     "vit_small_patch16_224": Case(lambda: ViT(384, 12, 6, 16, 224), 224, "vit",
                                   "vit(384, 12, 6, 16) as backbone -> linear(1000) as fc"),
     "torchvision_vit_b_16": Case(None, 224, "vit", "vit(768, 12, 12, 16) as backbone -> linear(1000) as fc"),

@@ -35,12 +35,13 @@ def units(width, count, inner):
 
 
 class MobileFaceNet(nn.Module):
-    def __init__(self, scale=2, dim=512, blocks=(4, 6, 2)):
+    def __init__(self, scale=2, dim=512, blocks=(1, 4, 6, 2)):
         super().__init__()
         a, b = 64 * scale, 128 * scale
+        first = conv(a, a, 3, 1, 1, 64) if blocks[0] == 1 else units(a, blocks[0], 128)
         self.layers = nn.ModuleList([
-            conv(3, a, 3, 2, 1), conv(a, a, 3, 1, 1, 64), Unit(a, a, 128, 2), units(a, blocks[0], 128),
-            Unit(a, b, 256, 2), units(b, blocks[1], 256), Unit(b, b, 512, 2), units(b, blocks[2], 256)])
+            conv(3, a, 3, 2, 1), first, Unit(a, a, 128, 2), units(a, blocks[1], 128),
+            Unit(a, b, 256, 2), units(b, blocks[2], 256), Unit(b, b, 512, 2), units(b, blocks[3], 256)])
         self.conv_sep = conv(b, 512)
         self.features = Layers(Layers(*linear(512, 512, 7, groups=512)), nn.Flatten(),
                                nn.Linear(512, dim, bias=False), nn.BatchNorm1d(dim))

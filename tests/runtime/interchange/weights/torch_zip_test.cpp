@@ -123,7 +123,7 @@ TEST(TorchZip, DamagedArchivesAreRejectedWithTheirPlace) {
     return error_of(directory.write("x.pth", changed("no_checksums.pth", from, to)));
   };
   EXPECT_THAT(error("data/0", "data/1"), HasSubstr("the storage no_checksums/data/0 is missing"));
-  EXPECT_THAT(error("data.pkl", "data.pkx"), HasSubstr("a zip archive without data.pkl, so it is not of PyTorch"));
+  EXPECT_THAT(error("data.pkl", "data.pkx"), HasSubstr("a zip archive without data.pkl, so PyTorch did not write it"));
   // The size of the storage, 6 elements, and the size of the tensor, (2, 3).
   EXPECT_THAT(error("q\x06K\x06tq", "q\x06K\x07tq"), HasSubstr("24 bytes, but its tensors need 28"));
   EXPECT_THAT(

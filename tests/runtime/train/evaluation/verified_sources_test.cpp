@@ -1,10 +1,12 @@
-// Evaluations that verify the pairs of a source: mirror images, plans, broken samples, and sources without pairs.
+// Evaluations that verify the pairs of a source: mirror images, plans, templates, broken samples, and sources without
+// pairs.
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 
 #include "graph/settings/pair_fields.h"
+#include "graph/settings/template_pairs.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/evaluation/inference.h"
 #include "runtime/train/evaluation/mirror.h"
@@ -32,6 +34,7 @@ struct PairRows final : RowSource {
     }
     return has_pairs && field == kPairField ? std::optional<int64_t>(sample / 2 % 3 == 0 ? 0 : 1) : std::nullopt;
   }
+  const TemplatePairs* templates() const override { return pairs_of_templates; }
   void begin(int64_t first, int64_t count, const BatchView& batch) override {
     rows.begin(first, count, batch);
     first_ = first;
@@ -61,6 +64,7 @@ struct PairRows final : RowSource {
 
   SyntheticRows rows;
   bool has_pairs = true;
+  const TemplatePairs* pairs_of_templates = nullptr;
   bool mirrored = false;
   std::set<int64_t> broken;
   std::set<int64_t> broken_flags;
@@ -164,6 +168,56 @@ TEST_F(VerifiedSources, HaveTheSameNumbersUnderAnyPlan) {
       });
     }
   }
+}
+
+// Templates of seven samples from three media; each template forms a pair with the next three.
+TemplatePairs templates_of(int64_t samples) {
+  TemplatePairs made;
+  for (uint32_t sample = 0; sample < samples; ++sample) {
+    made.samples.push_back({sample / 7, sample / 7 * 3 + sample % 7 / 3});
+  }
+  made.templates = made.samples.back().of_template + 1;
+  for (uint32_t first = 0; first + 3 < made.templates; ++first) {
+    for (uint32_t next = 1; next <= 3; ++next) {
+      made.pairs.push_back({.first = first, .second = (first + next) & 0xFFFF, .same = next == 1 ? 1U : 0U});
+    }
+  }
+  return made;
+}
+
+TEST_F(VerifiedSources, TemplatesHaveTheSameNumbersUnderAnyPlan) {
+  constexpr int64_t kSamples = 215;  // batches of 48 rows, so that templates and batches end at different samples
+  const TemplatePairs templates = templates_of(kSamples);
+  for (const VerificationSpec& spec : {VerificationSpec{.flip = true, .folds = 1}, {.flip = false, .folds = 5}}) {
+    const Prepared prepared = prepare_with(spec);
+    std::vector<double> first;
+    for (const PlanChoice& choice : std::vector<PlanChoice>{
+             {}, {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 3}}) {
+      with_session(prepared, choice, [&](Session& session) {
+        PairRows rows(session.module().graph, options_, kSamples);
+        rows.pairs_of_templates = &templates;
+        rows.broken = {3, 47, 48, 49, 50, 51, 52, 53, 54, 55};  // all samples of template 7
+        const auto evaluation = evaluate(session, {&rows});
+        ASSERT_TRUE(evaluation.ok()) << evaluation.error().message;
+        ASSERT_EQ(evaluation->verified.size(), 1U);
+        const VerifiedPairs& verified = evaluation->verified[0];
+        EXPECT_EQ(verified.left_out, 6);
+        EXPECT_EQ(verified.pairs, std::ssize(templates.pairs) - 6);
+        first = first.empty() ? numbers_of(verified) : first;
+        EXPECT_EQ(numbers_of(verified), first) << choice.text();
+      });
+    }
+  }
+}
+
+TEST_F(VerifiedSources, TemplatesWithFewerPairsThanFoldsAreRejected) {
+  const TemplatePairs templates = templates_of(7 * 6);
+  PairRows rows(make_module(options_).graph, options_, 7 * 6);
+  rows.pairs_of_templates = &templates;
+  const auto evaluation = evaluate_rows({}, rows);
+  ASSERT_FALSE(evaluation.ok());
+  EXPECT_THAT(evaluation.error().message, HasSubstr("into 10 folds, but it has 9 pairs"));
+  EXPECT_EQ(evaluation.error().help, "write folds=9 or less");
 }
 
 TEST_F(VerifiedSources, AnOutputIsVerifiedWithoutAnEntryInTheModule) {
