@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/base/check.h"
 #include "graph/layouts/mixed_labels.h"
 #include "ops/simd/simd.h"
 #include "runtime/data/augment/beta.h"
@@ -103,7 +104,12 @@ void Mixing::apply(const Mix& mix, const std::byte* partner, std::byte* row) con
     blend<ops::Bf16, float>(
         partner, row, elements, mix.share, [](ops::Bf16 x) { return ops::to_float(x); },
         [](float x) { return ops::to_bf16(x); });
+  } else if (target_.dtype == DType::kF16) {
+    blend<ops::Half, float>(
+        partner, row, elements, mix.share, [](ops::Half x) { return ops::to_float(x); },
+        [](float x) { return ops::to_f16(x); });
   } else {
+    XRUN_CHECK(target_.dtype == DType::kF32, "mixed rows of another type");
     blend<float, float>(partner, row, elements, mix.share, same, same);
   }
 }
