@@ -32,8 +32,8 @@ inline void pack_classes_pairs(const HeadPackClasses& call) {
       __m512 v[2][2];
       for (int64_t i = 0; i < 2; ++i) {
         const int64_t left = c + i < call.classes ? call.dim - d : 0;
-        v[i][0] = class_values<V>(w[i] + d, left, inverse[i], false);
-        v[i][1] = class_values<V>(w[i] + d + 16, left - 16, inverse[i], false);
+        v[i][0] = class_values<V>(w[i] + d, left, inverse[i], HeadRounding::kNone);
+        v[i][1] = class_values<V>(w[i] + d + 16, left - 16, inverse[i], HeadRounding::kNone);
         if (call.rows != nullptr) {
           _mm512_storeu_si512(call.rows + (c + i) * call.rows_stride + d / 2, narrow(v[i][0], v[i][1]));
         }
