@@ -66,7 +66,8 @@ int ModuleBuilder::check_readers_of_mixed(const DataBinding& binding, const Call
     }
     for (const Node& node : graph.nodes) {
       const bool takes = std::ranges::find(node.inputs, input.value) != node.inputs.end();
-      if (takes && read[node.outputs[0]] && !is_loss_of_label(*node.op)) {
+      const bool is_read = !node.outputs.empty() && read[node.outputs[0]];
+      if (takes && is_read && !is_loss_of_label(*node.op) && !draws_label(stage)) {
         refuse(node.span, {"`{}` reads `{}`, of which a mixed row has two", node.op->name, input.name},
                "only losses can compare a row with two labels", {"leave `{}` out", stage.name});
       }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/base/check.h"
 #include "graph/layouts/mixed_labels.h"
 #include "ops/simd/simd.h"
 #include "runtime/data/augment/beta.h"
@@ -108,6 +109,7 @@ void Mixing::apply(const Mix& mix, const std::byte* partner, std::byte* row) con
         partner, row, elements, mix.share, [](ops::Half x) { return ops::to_float(x); },
         [](float x) { return ops::to_f16(x); });
   } else {
+    XRUN_CHECK(target_.dtype == DType::kF32, "mixed rows of another type");
     blend<float, float>(partner, row, elements, mix.share, same, same);
   }
 }

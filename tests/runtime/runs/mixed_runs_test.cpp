@@ -210,7 +210,7 @@ TEST_F(MixedAnimals, EveryPlanGivesTheSameBits) {
                      "schedule.pipeline=one_f_one_b"}),
               first);
     EXPECT_EQ(train(file, file + "3",
-                    {"--devices", "3", "--set", "schedule.replicas=2", "--set", "schedule.micro_batches=2"}),
+                    {"--devices", "2", "--set", "schedule.replicas=2", "--set", "schedule.micro_batches=2"}),
               first);
   }
 }
@@ -227,6 +227,13 @@ TEST_F(MixedAnimals, AStoppedRunResumesAndEndsWithTheSameWeights) {
     train(file, file + "p", {"--devices", "1", "--steps", "5"});  // 60 samples, where an epoch has 24
     EXPECT_EQ(train(file, file + "p", {"--devices", "2", "--set", "schedule.replicas=2"}), whole) << file;
   }
+}
+
+TEST_F(MixedAnimals, ShowPrintsTheStages) {
+  const CommandResult shown = run_xrun({"show", "dense.xgraph", "--emit", "checked"}, {.directory = dir_.path()});
+  EXPECT_EQ(shown.exit, 0) << shown.err;
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("mixup("));
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("cutmix("));
 }
 
 TEST_F(MixedAnimals, ClassWeightsCountForBothLabels) {
