@@ -46,8 +46,10 @@ int ModuleBuilder::check_readers_of_mixed(const DataBinding& binding, const Call
   };
   int labels = 0;
   for (const NamedValue& input : graph.inputs) {
-    if (!read[input.value] || input.name == binding.target) {
-      continue;
+    const auto bound = std::ranges::find(module_.data.bindings, input.name, &DataBinding::target);
+    const bool mixes = bound != module_.data.bindings.end() && mixing_stage(*bound) != nullptr;
+    if (!read[input.value] || mixes) {
+      continue;  // a second mixed input was reported
     }
     if (graph.value(input.value).type.classes == 0) {
       ev_.refuse(

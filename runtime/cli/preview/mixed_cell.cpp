@@ -45,7 +45,7 @@ nlohmann::ordered_json json_of(const MixedCell& mixed) {
 
 std::string both_labels(const std::string& label, const MixedCell& mixed) {
   const double larger = 100 * std::max(mixed.share, 1 - mixed.share);
-  return fmt::format("{} {:.0f} % + {} {:.0f} %", label, larger, mixed.label, 100 - larger);
+  return fmt::format("{} {:.0f}% + {} {:.0f}%", label, larger, mixed.label, 100 - larger);
 }
 
 void add_mixed_inputs(Graph& graph, const DataSpec& data) {

@@ -37,7 +37,7 @@ struct MixedCell {
 // Returns nullopt if the sample was not mixed.
 std::optional<MixedCell> mixed_cell(const runtime::Mix& mix, int64_t partner, std::string name);
 nlohmann::ordered_json json_of(const MixedCell& mixed);
-// The two classes of a row with their shares: "cat 71 % + dog 29 %".
+// The two classes of a row with their shares: "cat 71% + dog 29%".
 std::string both_labels(const std::string& label, const MixedCell& mixed);
 
 // Adds inputs for partner labels and shares to a graph that was not prepared, so that SampleRows::mix writes them. A

@@ -187,7 +187,7 @@ TEST_F(Preview, MixedSamplesHaveBothPicturesAndBothClasses) {
     const std::string partner = kind(mixed["partner_name"]);
     const std::string label = line["label"];
     EXPECT_EQ(label.substr(0, 3), share < 0.5 ? partner : own) << line;
-    EXPECT_THAT(label, HasSubstr(" % + " + (share < 0.5 ? own : partner) + " ")) << line;
+    EXPECT_THAT(label, HasSubstr("% + " + (share < 0.5 ? own : partner) + " ")) << line;
     const int x = 8 + i % 8 * 120 + 56;
     for (size_t c = 0; c < 3; ++c) {
       const auto colour = [&](const std::string& name) {
