@@ -576,7 +576,7 @@ TEST_F(Checkpoint, TheErrorForADamagedCheckpointNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, ALaterFormatIsDistinguishedFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 7})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 8})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0710");
