@@ -5,7 +5,8 @@
 // 3. A dense layer computes y from o.
 // The scores of only one window exist at a time, so memory does not grow with the number of windows. The backward pass
 // computes them again from q and k. The rows of a window are copied to scratch if they are narrow or if the sequence
-// has several windows; otherwise they are used in place (Rows). Tests: tests/ops/conformance_test.cpp
+// has several windows; otherwise they are used in place (Rows).
+// Tests: tests/ops/conformance_test.cpp
 #include "ops/attention/attention_kernel.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // Computes each sample as one batch of f32 matrix products. Letters of both operands and the result form the batch,
 // letters of one operand and the result form its rows or columns, and letters of only the two operands form the inner
 // dimension. An operand is packed first if it is bf16 or f16, or if its memory is not such a matrix; packing also sums
-// over letters that only this operand has. Tests: tests/ops/conformance_test.cpp
+// over letters that only this operand has.
+// Tests: tests/ops/conformance_test.cpp
 #include "ops/dense/einsum_kernel.h"
 
 #include <algorithm>

@@ -112,7 +112,7 @@ TEST(MixedLabels, TheNamesOfInputsAreThoseOfTheirLabels) {
   EXPECT_FALSE(draws_label(*mixing_stage(*mixed)));
 }
 
-TEST(MixedLabels, WhatCannotBeMixedIsRejected) {
+TEST(MixedLabels, UsesThatCannotBeMixedAreRejected) {
   struct Fault {
     Parts parts;
     const char* code;

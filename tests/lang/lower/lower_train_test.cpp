@@ -207,7 +207,7 @@ TEST(Precision, ScalesThatAreNoPowersOfTwoAreRejectedWithTheNearestOne) {
                                                {"0.5", "XG0214", "loss_scale=1)"},
                                                {"1e30", "XG0214", "loss_scale=4294967296)"},
                                                {"static", "XG0205", "loss_scale=dynamic)"},
-                                               {"2 epochs", "XG0205", "loss_scale=dynamic)"}}) {
+                                               {"\"big\"", "XG0205", "loss_scale=dynamic)"}}) {
     const Checked checked(small_run("  precision = mixed(f16, loss_scale=" + scale + ")\n"));
     EXPECT_THAT(checked.codes(), ElementsAre(code)) << scale;
     EXPECT_THAT(checked.rendered(), HasSubstr(fix)) << scale;

@@ -188,7 +188,7 @@ TEST(MixedRows, ARowIsMixedWithTheRowBeforeItInTheBatch) {
     const Row& got = seen[static_cast<size_t>(position)];
     ASSERT_EQ(got, want) << position;
     kinds.insert(mix.kind);
-    // The same by hand: which classes a row has, and with which shares.
+    // Computes by hand which classes a row has, and with which shares.
     const bool swaps = mix.share < 0.5;
     const bool is_mixed = mix.kind != Mix::kNone;
     EXPECT_EQ(got.label, swaps ? partner.sample : own.sample);

@@ -90,7 +90,8 @@ train t {
   EXPECT_THAT(strict.err, HasSubstr("error[XG0199]"));
 }
 
-// If a model has more operators than a plan can have, it is rejected before kernels are made: making them takes minutes.
+// If a model has more operators than a plan can have, it is rejected before kernels are made: making them takes
+// minutes.
 TEST_F(Command, TooManyOperatorsAreRefusedBeforePlanning) {
   std::string text = tiny_model();
   const std::string layer = "linear(";

@@ -109,7 +109,7 @@ const Chain kChains[] = {
 class Pictures : public Preprocess, public ::testing::WithParamInterface<Chain> {};
 
 // Pictures of several sizes, which are larger and smaller than what the stages ask for.
-TEST_P(Pictures, OfEverySizeGiveTheNumbersOfPredict) {
+TEST_P(Pictures, GiveTheNumbersOfPredictInEverySize) {
   const std::string onnxruntime = find_onnxruntime();
   if (onnxruntime.empty()) {
     GTEST_SKIP() << kNoOnnxruntime;

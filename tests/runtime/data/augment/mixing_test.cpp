@@ -200,7 +200,7 @@ TEST(Mixing, ARowIsMixedWithItsProbabilityAndOnlyInTraining) {
                           picture_type(kChannels, kHeight, kWidth)));
 }
 
-TEST(Mixing, OfTwoStagesEachRowDrawsOne) {
+TEST(Mixing, EachRowDrawsOneOfTwoStages) {
   constexpr int kSamples = 4000;
   RecordProperty("seed", static_cast<int>(kSeed));
   const Mixing mixing = mixing_of({stage("mixup", 0.4), stage("cutmix", 1, 0.5)});

@@ -54,8 +54,9 @@ TEST(GradientSums, TheFactorOfStagesRemovesTheScale) {
 
 TEST(GradientSums, TheNormCountsStagesWithoutTheScaleAndHeadsAsTheyAre) {
   Sums sums(LossScaleSpec::kDynamic, {ClipSpec::kNorm, 0.5, true});
-  const auto heads = static_cast<double>(sums.layout.count[static_cast<size_t>(sums.program.heads[0].weight.index)]) *
-                     2;  // as many for the bias
+  // The bias has the number of gradients that the weight has.
+  const auto heads =
+      static_cast<double>(sums.layout.count[static_cast<size_t>(sums.program.heads[0].weight.index)]) * 2;
   const double stages = static_cast<double>(sums.layout.total) - heads;
   const UpdateDecision decision = sums.decide(16);
   EXPECT_DOUBLE_EQ(decision.norm, std::sqrt(stages / 256 + heads));
