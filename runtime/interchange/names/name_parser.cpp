@@ -14,8 +14,7 @@ namespace {
 
 using Kind = NameToken::Kind;
 
-constexpr size_t kMostErrors = 20;
-constexpr size_t kDeepest = 8;  // limit for `within` in one another
+constexpr size_t kMostErrors = 20, kDeepest = 8;
 
 // One pair of the heading of `within`.
 struct Prefix {
@@ -43,8 +42,7 @@ class Parser {
     return static_cast<size_t>(diagnostics_.error_count()) >= kMostErrors || table_.rules.size() > kMostTableRules;
   }
   void skip_newlines() {
-    while (is(Kind::kNewline)) {
-      ++at_;
+    for (; is(Kind::kNewline); ++at_) {
     }
   }
   bool pass(bool there) {
@@ -96,14 +94,12 @@ class Parser {
     if (!take_word("names")) {
       fault(now().span, "a name table begins with `names 1`", "begins with something else",
             "write `names 1` in the first line");
-      return;
-    }
-    if (!take_word("1")) {
+    } else if (!take_word("1")) {
       fault(now().span, "an unknown version of the language of name tables", "this xrun knows version 1",
             "write `names 1`");
-      return;
+    } else {
+      end_of_line();
     }
-    end_of_line();
   }
 
   void line(const std::vector<Prefix>& prefixes, size_t depth) {
@@ -144,8 +140,7 @@ class Parser {
               fmt::format("write {} \"...\"", word.text));
         return;
       }
-      std::string text(tokens_[at_++].text);
-      (word.text == "title" ? table_.title : table_.notes.emplace_back()) = std::move(text);
+      (word.text == "title" ? table_.title : table_.notes.emplace_back()) = tokens_[at_++].text;
     } else if (word.text == "like") {
       if (!is(Kind::kWord) || !table_.like.empty()) {
         fault(now().span, "`like` names one table", "not the name of a table",
@@ -174,9 +169,7 @@ class Parser {
     }
     if (prefixes.empty()) {
       table_.ignored.push_back(std::move(pattern));
-      return;
-    }
-    if (pattern.anywhere) {
+    } else if (pattern.anywhere) {
       report(word.span, "`*.` inside `within`", "this pattern", "move the line out of the braces");
       return;
     }
@@ -214,13 +207,11 @@ class Parser {
     while (!is(Kind::kClose) && !is(Kind::kEnd) && !full()) {
       line(pairs, depth + 1);
     }
-    if (!take(Kind::kClose)) {
-      if (!full()) {
-        fault(at, "a `within` that does not end", "opened here", "close it with }");
-      }
-      return;
+    if (take(Kind::kClose)) {
+      end_of_line();
+    } else if (!full()) {
+      fault(at, "a `within` that does not end", "opened here", "close it with }");
     }
-    end_of_line();
   }
 
   // Puts the pairs of the outer `within` before a pair.
@@ -237,27 +228,24 @@ class Parser {
   void rule(const std::vector<Prefix>& prefixes) {
     NameRule made{.from = {}, .to = {}, .how = NameRule::How::kAsIs, .span = now().span};
     do {
-      skip_after_comma(made.from.size());
       if (!read_pattern(made.from.emplace_back(), false)) {
         return;
       }
-    } while (take(Kind::kComma));
+    } while (take_comma());
     if (!arrow()) {
       return;
     }
     do {
-      skip_after_comma(made.to.size());
       if (!read_target(made.to.emplace_back())) {
         return;
       }
-    } while (take(Kind::kComma));
+    } while (take_comma());
     made.span = join(made.span, tokens_[at_ - 1].span);
     if (!manner(made) || !end_of_line() || !is_sound(made, !prefixes.empty())) {
       return;
     }
     if (prefixes.empty()) {
-      table_.rules.push_back(std::move(made));
-      return;
+      table_.rules.push_back(made);
     }
     for (const Prefix& prefix : prefixes) {
       NameRule whole = made;
@@ -271,10 +259,13 @@ class Parser {
     }
   }
 
-  void skip_after_comma(size_t read) {
-    if (read > 0) {
+  // A line goes on after a comma at its end.
+  bool take_comma() {
+    const bool there = take(Kind::kComma);
+    if (there) {
       skip_newlines();
     }
+    return there;
   }
 
   bool manner(NameRule& made) {

@@ -394,7 +394,8 @@ TEST_F(ImportCommand, FilesOfRanksGiveTheirRowsOfTheHead) {
   words[6] = "ckpt/other";
   const auto swapped = run(words);
   EXPECT_EQ(swapped.exit, 1);
-  EXPECT_THAT(swapped.err, HasSubstr("rank 0 of 2 has 3 of 5 rows; name the files of all ranks in their order"));
+  EXPECT_THAT(swapped.err,
+              HasSubstr("rank 0 of 2 should have 3 of the 5 rows; name the files of all ranks in their order"));
 }
 
 // `xrun export` writes the names of the model, so its files come back without a table.

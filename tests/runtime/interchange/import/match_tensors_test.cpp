@@ -171,7 +171,7 @@ TEST(MatchTensors, RowsOfRanksAreJoinedInTheirOrder) {
               ElementsAre("a = backbone.a", "id.weight = head.weight head.weight head.weight", HasSubstr("left odd"),
                           "repeated backbone.a", "repeated odd", "repeated backbone.a", "repeated odd"));
   EXPECT_THAT(matched(table, ranks({3, 2, 3}), model).back(),
-              HasSubstr("rank 1 of 3 has 3 of 8 rows; name the files of all ranks in their order"));
+              HasSubstr("rank 1 of 3 should have 3 of the 8 rows; name the files of all ranks in their order"));
   EXPECT_THAT(matched(table, ranks({3, 3}), model).back(), HasSubstr("the 2 tensors have 6 rows together"));
   EXPECT_THAT(matched(table, ranks({8}), model)[1], "id.weight = head.weight");
 }

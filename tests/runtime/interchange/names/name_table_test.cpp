@@ -121,7 +121,7 @@ TEST(NameTable, FaultsHaveTheirPlaceTheirCauseAndAFix) {
       {"names 1\n-> a\n", "t.names:2:1", "a pattern of names is missing", ""},
       {"names 1\na.{i} -> b.{j}\n", "t.names:2:1", "`{j}` is not captured by `a.{i}`", "write {j} in the pattern"},
       {"names 1\n{a}_{b} -> c\n", "t.names:2:1", "captures twice between two dots", "one part of a name"},
-      {"names 1\na.{i - 1} -> b\n", "t.names:2:1", "has a sum before the arrow", "compute after the arrow"},
+      {"names 1\na.{i - 1} -> b\n", "t.names:2:1", "has a sum before the arrow", "add to it after the arrow"},
       {"names 1\na.{i} -> b.{i * 2}\n", "t.names:2:10", "has braces without a capture", "write {name}"},
       {"names 1\na.{i\n", "t.names:2:3", "a capture that does not end", "write captures as {name}"},
       {"names 1\na..b -> c\n", "t.names:2:1", "has an empty part", ""},
