@@ -160,10 +160,10 @@ const std::vector<Slip> kSlips{
     // Settings of other tools.
     {"epochs    = 2", "num_train_epochs = 2", "epochs           = 2"},
     {"batch     = 32", "per_device_train_batch_size = 32", "batch                       = 32"},
-    {"lr        = 0.1", "lr = 0.1\n  fp16 = true", "precision = mixed(bf16)"},
+    {"lr        = 0.1", "lr = 0.1\n  fp16 = true", "precision = mixed(f16)"},
     {"lr        = 0.1", "lr = 0.1\n  max_grad_norm = 5", "clip = norm(5)"},
     {"lr        = 0.1", "lr = 0.1\n  sample_rate = 1.0", "active_classes = all"},
-    {"lr        = 0.1", "lr = 0.1\n  precision = \"16-mixed\"", "precision = mixed(bf16)"},
+    {"lr        = 0.1", "lr = 0.1\n  precision = \"16-mixed\"", "precision = mixed(f16)"},
     {"lr        = 0.1", "lr = 0.1\n  class_weights = balanced", "class_weights = inverse_frequency"},
     {"lr        = 0.1", "lr = 0.1\n  class_weight = \"balanced\"", "class_weights = inverse_frequency"},
     {"lr        = 0.1", "lr = 0.1\n  init = None", "init = seed"},
