@@ -171,7 +171,7 @@ TEST_F(WebDatasets, BrokenSamplesSayWhatTheyLack) {
   EXPECT_EQ(content(*reader, 5, "image"), "photo") << "a plain extension comes first";
   FieldValue value;
   const Status jpg = reader->read(4, reader->find_field("jpg"), value);
-  EXPECT_THAT(jpg.error().help, HasSubstr("`image` reads the picture"));
+  EXPECT_THAT(jpg.error().help, HasSubstr("bind `image`, which is the picture of a sample"));
   ASSERT_EQ(reader->warnings().size(), 2u);
   EXPECT_EQ(reader->warnings()[0].code, "XG0442");
   EXPECT_EQ(reader->warnings()[0].message, "5 of the 6 samples have no valid label in a `.cls` member");
