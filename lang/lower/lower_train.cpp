@@ -241,8 +241,9 @@ void ModuleBuilder::lower_loss_scale(const BoundArg& scale) {
   const Datum& value = scale.value();
   const Span at = value.span.valid() ? value.span : scale.span;
   const bool none = value.kind == DatumKind::kNone || value.text == "none";
+  constexpr std::string_view kUsual = "usual";  // the default: dynamic for f16, and no scale for bf16
   if (module_.train.precision == PrecisionMode::kMixedBf16) {
-    if (scale.given && !none) {
+    if (!none && value.text != kUsual) {
       ev_.refuse("XG0204", scale.span,
                  {"`loss_scale` belongs to `mixed(f16)`; bf16 has the range of f32 and needs none"}, "",
                  {"leave `loss_scale` out, or write mixed(f16)"});
@@ -253,7 +254,7 @@ void ModuleBuilder::lower_loss_scale(const BoundArg& scale) {
   spec.kind = LossScaleSpec::kFixed;
   if (none) {
     spec.first = 1;
-  } else if (value.kind == DatumKind::kSymbol && value.text == "dynamic") {
+  } else if (value.kind == DatumKind::kSymbol && (value.text == "dynamic" || value.text == kUsual)) {
     spec.kind = LossScaleSpec::kDynamic;
   } else if (!value.plain_number()) {
     ev_.refuse("XG0205", at, {"`loss_scale` of `mixed` is dynamic, none or a number, not {}", to_text(value)}, "",

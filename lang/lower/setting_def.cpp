@@ -116,7 +116,7 @@ constexpr SettingDef kSettings[] = {
                              : scale.kind == LossScaleSpec::kDynamic ? " dynamic"
                                                                      : fmt::format(" {:.0f}", scale.first));
         })
-        .of_choices("f32, mixed(dtype: symbol, loss_scale = dynamic)"),
+        .of_choices("f32, mixed(dtype: symbol, loss_scale = usual)"),
     Def{kTrain, "", "seed", "int", "1", "the seed of all random numbers", kStored<&TrainSpec::seed>}.learned(),
     Def{kTrain, "", "norm_rows", "int, global", "follows from `batch`",
         "samples that batch norm normalises together and kernels compute at once",

@@ -183,6 +183,7 @@ TEST(Precision, F16HasADynamicScaleUnlessTheTextGivesOne) {
        {Case{"f32", PrecisionMode::kF32, LossScaleSpec::kNone, 65536, "f32"},
         Case{"mixed(bf16)", PrecisionMode::kMixedBf16, LossScaleSpec::kNone, 65536, "mixed(bf16)"},
         Case{"mixed(bf16, loss_scale=none)", PrecisionMode::kMixedBf16, LossScaleSpec::kNone, 65536, "mixed(bf16)"},
+        Case{"mixed(bf16, loss_scale=usual)", PrecisionMode::kMixedBf16, LossScaleSpec::kNone, 65536, "mixed(bf16)"},
         Case{"mixed(f16)", PrecisionMode::kMixedF16, LossScaleSpec::kDynamic, 65536, "mixed(f16, loss_scale=dynamic)"},
         Case{"mixed(f16, loss_scale=dynamic)", PrecisionMode::kMixedF16, LossScaleSpec::kDynamic, 65536,
              "mixed(f16, loss_scale=dynamic)"},
