@@ -30,7 +30,7 @@ BATCH = 16
 SAMPLES = int(os.environ.get("SAMPLES", "200"))
 LARGEST_SIDE = 200
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-FONT = "/usr/share/fonts/truetype/unifont/unifont.ttf"
+FONT = "/usr/share/fonts/opentype/unifont/unifont.otf"
 
 # The size of the pictures of each network, and its text from `image` to the feature.
 NETWORKS = {
