@@ -93,7 +93,7 @@ train t {
   EXPECT_THAT(run.err, HasSubstr("`batch_size` is `batch` here"));
   EXPECT_THAT(run.err, HasSubstr("`num_epoch` is `epochs` here"));
   EXPECT_THAT(run.err, HasSubstr("~   active_classes = sample(0.1)"));
-  EXPECT_THAT(run.err, HasSubstr("~   precision = mixed(bf16)"));
+  EXPECT_THAT(run.err, HasSubstr("~   precision = mixed(f16)"));
   EXPECT_THAT(run.err, HasSubstr("write lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"));
   EXPECT_THAT(run.err, HasSubstr("write filter=0.4 in the loss: combined_margin(id, label, filter=0.4)"));
   EXPECT_THAT(run.err, HasSubstr("`gradient_acc` is `grad_accumulation` here"));
