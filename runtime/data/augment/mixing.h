@@ -4,7 +4,8 @@
 //   cutmix  x with a rectangle of y. Its sides are those of the picture times sqrt(1 - lam), it lies around a uniform
 //           pixel and is cut off at the borders; the share of x is that of its pixels
 // Here x is the row and y that of the partner. All draws belong to x: RandomStream(seed, epoch, sample, number of the
-// first of these stages), so they do not depend on the partner. The arithmetic is that of torchvision, bit for bit.
+// first of these stages), so they do not depend on the partner. Numbers are computed in the order and precision of
+// torchvision's formulas.
 // Sources: Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018; Yun et al., "CutMix: Regularization
 // Strategy to Train Strong Classifiers with Localizable Features", ICCV 2019; MixUp, CutMix and RandomChoice of
 // torchvision.transforms.v2.
