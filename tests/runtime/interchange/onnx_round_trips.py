@@ -207,6 +207,8 @@ def compare_glyphs(xrun, directory):
 def main():
     xrun, archive = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     wanted = sys.argv[3:] or [*NETWORKS, "glyphs"]
+    if unknown := [name for name in wanted if name not in [*NETWORKS, "glyphs"]]:
+        sys.exit(f"unknown network: {', '.join(unknown)}; there are {', '.join(NETWORKS)} and glyphs")
     print("| network | input | samples | largest difference | same first class | time |\n|---|---|---|---|---|---|")
     good = True
     with tempfile.TemporaryDirectory() as directory:
