@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <exception>
+#include <execinfo.h>
 #include <initializer_list>
 #include <sys/ucontext.h>
 #include <unistd.h>
@@ -47,9 +48,17 @@ extern "C" void on_fault(int number, siginfo_t* /*info*/, void* context) {
   std::signal(number, SIG_DFL);  // restores the default; the instruction then runs again and ends the process
 }
 
+// Makes glibc find the unwinder of GCC now. It needs it for an exception that passes a function of glibc, such as a
+// std::bad_alloc in std::call_once, and aborts the process if there is no memory left to find it.
+void prepare_unwinding() {
+  void* frame = nullptr;
+  ::backtrace(&frame, 1);
+}
+
 }  // namespace
 
 void report_library_faults() {
+  prepare_unwinding();
   std::set_terminate([] { ::_exit(report_exception()); });
   std::atexit([] {
     if (!exit_expected) {

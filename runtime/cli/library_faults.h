@@ -8,6 +8,7 @@ namespace xrun::cli {
 //   - a call of `exit` by a library: libgomp makes it after its own message when it gets no memory;
 //   - a segmentation fault inside hwloc or oneDNN, which do not check their allocations (dnnl_memory_create,
 //     hwloc_topology_load). Faults elsewhere end the process as usual.
+// Also makes exceptions pass functions of glibc if no memory is left; glibc would abort.
 // REQUIRES: called before libraries start.
 void report_library_faults();
 
