@@ -40,8 +40,9 @@ UpdateDecision GradientSums::decide(std::span<const double> sums, double loss_sc
     return decision;
   }
   if (train_.clip.kind == ClipSpec::kNorm && decision.norm > train_.clip.limit) {
-    decision.of_heads = train_.clip.limit / decision.norm;
-    decision.of_stages = decision.of_heads / loss_scale;
+    const double factor = train_.clip.limit / decision.norm;
+    decision.of_stages = factor / loss_scale;
+    decision.of_heads = train_.clip.heads ? factor : 1;
   }
   return decision;
 }

@@ -64,6 +64,14 @@ TEST(GradientSums, TheNormCountsStagesWithoutTheScaleAndHeadsAsTheyAre) {
   EXPECT_EQ(decision.of_stages, decision.of_heads / 16);
 }
 
+TEST(GradientSums, HeadsAreClippedOnlyIfTheNormCountsThem) {
+  Sums sums(LossScaleSpec::kDynamic, {ClipSpec::kNorm, 0.05, false});
+  const UpdateDecision decision = sums.decide(16);
+  EXPECT_GT(decision.norm, 0.05);
+  EXPECT_DOUBLE_EQ(decision.of_stages, 0.05 / decision.norm / 16);
+  EXPECT_EQ(decision.of_heads, 1);
+}
+
 TEST(GradientSums, OnlyADynamicScaleAboveOneSkips) {
   for (const double broken : {kInf, std::nan("")}) {
     Sums dynamic(LossScaleSpec::kDynamic);
@@ -78,7 +86,7 @@ TEST(GradientSums, OnlyADynamicScaleAboveOneSkips) {
   }
 }
 
-TEST(GradientSums, AHeadThatIsNotFiniteSkipsNothing) {
+TEST(GradientSums, AStepIsNotSkippedIfTheGradientOfAHeadIsNotFinite) {
   Sums sums(LossScaleSpec::kDynamic, {ClipSpec::kNorm, 0.5, true});
   sums.square("id.weight") = kInf;
   const UpdateDecision decision = sums.decide(1024);
