@@ -83,7 +83,10 @@ Error DirectoryStore::no_thread() {
 }
 
 Result<DirectoryStore::Pending> DirectoryStore::begin(const TrainState& state, int64_t step, int64_t samples) {
-  Pending pending{.step = step, .samples = samples, .records = records_, .loss_scale = state.loss_scale()};
+  Pending pending{.step = step,
+                  .samples = samples,
+                  .records = records_,
+                  .loss_scale = saved_scale(state.loss_scale_spec(), state.loss_scale())};
   if (copies_ != nullptr) {
     pending.needed = copies_->needed();
   }

@@ -15,6 +15,14 @@ LossScale resumed_scale(const LossScaleSpec& spec, const LossScale& saved) {
   return scale;
 }
 
+LossScale saved_scale(const LossScaleSpec& spec, const LossScale& scale) {
+  if (spec.kind == LossScaleSpec::kDynamic) {
+    return scale;
+  }
+  return scale.skipped_steps == 0 ? LossScale()
+                                  : LossScale{.scale = LossScaleSpec().first, .skipped_steps = scale.skipped_steps};
+}
+
 bool is_possible(const LossScale& scale, int64_t step) {
   return is_loss_scale(scale.scale) && scale.good_steps >= 0 && scale.skipped_steps >= 0 &&
          scale.skipped_steps <= step && scale.good_steps <= step - scale.skipped_steps;

@@ -28,7 +28,11 @@ LossScale first_scale(const LossScaleSpec& spec);
 // the saved one; the count of skipped steps is kept in any case.
 LossScale resumed_scale(const LossScaleSpec& spec, const LossScale& saved);
 
-// Whether the values can be those of a run with this setting; a checkpoint is damaged if they cannot.
+// The values that a checkpoint keeps. Only a dynamic scale is kept: a run that continues another one with a dynamic
+// scale begins with its first scale. LossScale(): nothing is kept.
+LossScale saved_scale(const LossScaleSpec& spec, const LossScale& scale);
+
+// Whether the values can be those of a run after `step` steps; a checkpoint is damaged if they cannot.
 bool is_possible(const LossScale& scale, int64_t step);
 
 // Follows a step. `skipped`: a gradient of the step was not finite, so it made no update. A dynamic scale then halves;

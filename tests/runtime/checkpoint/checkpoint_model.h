@@ -68,6 +68,7 @@ class CheckpointModel {
   }
 
   TrainState& state() { return *state_; }
+  TrainSpec& train() { return module_.train; }
 
   // Fills the tensors with numbers that depend on the seed, the tensor and the row, but not on the number of shards.
   void fill(uint64_t seed) {

@@ -64,6 +64,17 @@ TEST(LossScale, ARunThatContinuesKeepsTheCountOfSkippedSteps) {
   EXPECT_EQ(resumed_scale({}, saved), (LossScale{1, 0, 5})) << "f32: the bias correction still counts updates";
 }
 
+TEST(LossScale, OnlyADynamicScaleIsSaved) {
+  const LossScale scale{.scale = 512, .good_steps = 7, .skipped_steps = 5};
+  const LossScaleSpec fixed{.kind = LossScaleSpec::kFixed, .first = 512};
+  EXPECT_EQ(saved_scale(kDynamic, scale), scale);
+  EXPECT_EQ(saved_scale(fixed, {.scale = 512}), LossScale()) << "nothing is kept";
+  for (const LossScaleSpec& spec : {LossScaleSpec(), fixed}) {
+    EXPECT_EQ(resumed_scale(kDynamic, saved_scale(spec, {.scale = 1, .skipped_steps = 5})), (LossScale{65536, 0, 5}))
+        << "a dynamic scale must not begin at the 1 of the run before it";
+  }
+}
+
 TEST(LossScale, ImpossibleValuesAreFound) {
   EXPECT_TRUE(is_possible({.scale = 512, .good_steps = 7, .skipped_steps = 5}, 12));
   for (const LossScale& wrong :
