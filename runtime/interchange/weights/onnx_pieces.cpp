@@ -2,6 +2,7 @@
 #include "runtime/interchange/weights/onnx_pieces.h"
 
 #include <fmt/format.h>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -28,6 +29,9 @@ class Joiner {
   }
 
   Status join(const std::vector<std::string>& names) {
+    if (!joined_.insert(names).second) {
+      return {};  // a network that computes its head for several inputs uses the pieces several times
+    }
     std::vector<size_t> parts;
     for (const std::string& name : names) {
       const auto found = places_.find(name);
@@ -46,7 +50,9 @@ class Joiner {
         return broken_file(to_.path, fmt::format("{} and {} are pieces of one matrix, but their rows differ", names[0],
                                                  to_.tensors[part].name));
       }
-      dims[0] += part == parts[0] ? 0 : piece.dims[0];
+      if (part != parts[0] && __builtin_add_overflow(dims[0], piece.dims[0], &dims[0])) {
+        return broken_file(to_.path, fmt::format("the pieces of {} have too many rows", names[0]));
+      }
       sources.push_back(piece.source);
       is_removed_[part] = part != parts[0];
     }
@@ -73,6 +79,7 @@ class Joiner {
  private:
   WeightContents& to_;
   std::vector<bool> is_removed_;
+  std::set<std::vector<std::string>> joined_;
   std::unordered_map<std::string, size_t> places_;
 };
 

@@ -112,7 +112,30 @@ TEST(OnnxPieces, BranchesWithNamesOfTheirOwnStayApart) {
             "p.weight FLOAT [4, 3] 1000 1001 1002 1010 1011 1012 2000 2001 2002 2010 2011 2012\n");
 }
 
-TEST(OnnxPieces, PiecesWithOtherRowsAreDamage) {
+TEST(OnnxPieces, AHeadForTwoInputsIsJoinedOnce) {
+  const TemporaryDirectory directory;
+  const OnnxFile place{.path = directory.path() + "/m.onnx", .data_name = "m.onnx.data"};
+  ops::OnnxGraph graph = two_branches("p.weight", "p.weight_2");
+  graph.nodes.push_back({"Gemm", "third", {"x", "p.weight"}, {"r"}, {{"transB", int64_t{1}}}});
+  graph.nodes.push_back({"Gemm", "fourth", {"x", "p.weight_2"}, {"s"}, {{"transB", int64_t{1}}}});
+  graph.nodes.push_back({"Concat", "second_joint", {"r", "s"}, {"z"}, {{"axis", int64_t{1}}}});
+  ASSERT_TRUE(write_onnx(graph, fill, place).ok());
+  EXPECT_EQ(open_weights(place.path)->format(), "ONNX, 1 tensor");
+}
+
+TEST(OnnxPieces, RowsOfPiecesThatAddUpToTooManyAreRejected) {
+  WeightContents contents{.path = "m.onnx"};
+  for (const char* name : {"p.weight", "p.weight_2"}) {
+    contents.tensors.push_back({.name = name, .dims = {int64_t{1} << 62, 0}});
+    contents.places.push_back({.dims = {int64_t{1} << 62, 0}});
+  }
+  const std::vector<std::string> names{"p.weight", "p.weight_2"};
+  const Status joined = join_onnx_pieces(std::span(&names, 1), contents);
+  ASSERT_FALSE(joined.ok());
+  EXPECT_THAT(joined.error().message, HasSubstr("the pieces of p.weight have too many rows"));
+}
+
+TEST(OnnxPieces, PiecesWhoseRowsDifferAreRejected) {
   const TemporaryDirectory directory;
   const OnnxFile place{.path = directory.path() + "/m.onnx", .data_name = "m.onnx.data"};
   ASSERT_TRUE(write_onnx(two_branches("p.weight", "p.weight_2", 4), fill, place).ok());
