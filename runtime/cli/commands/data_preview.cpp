@@ -11,6 +11,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "graph/os/durable.h"
+#include "graph/settings/pair_fields.h"
 #include "runtime/cli/model/load.h"
 #include "runtime/cli/preview/contact_sheet.h"
 #include "runtime/cli/preview/display.h"
@@ -110,7 +111,7 @@ Result<Subject> open_subject(const Module& module, const PreviewArgs& args) {
   const DataBinding binding =
       bound != module.data.bindings.end() ? *bound : DataBinding{.target = input, .field = input, .stages = {}};
   const runtime::Reader& reader = subject.rows->reader();
-  const Field& field = reader.fields()[static_cast<size_t>(reader.find_field(binding.field))];
+  const Field& field = reader.fields()[static_cast<size_t>(bound_field(reader.fields(), binding))];
   subject.display.emplace(binding, field, graph.value(graph.inputs[subject.input].value).type);
   return subject;
 }
