@@ -44,8 +44,19 @@ int ModuleBuilder::check_readers_of_mixed(const DataBinding& binding, const Call
     ev_.report(fault("XG0434", at, std::move(message), std::move(label), std::move(help))
                    .also(stage.span, "this mixes samples"));
   };
+  const auto is_measured = [&](ValueId label) {
+    return std::ranges::any_of(module_.train.metrics, [&](const MetricSpec& metric) {
+      const NodeId made = graph.value(metric.value).producer;
+      return made.valid() && std::ranges::find(graph.node(made).inputs, label) != graph.node(made).inputs.end();
+    });
+  };
   int labels = 0;
   for (const NamedValue& input : graph.inputs) {
+    if ((read[input.value] || is_measured(input.value)) && is_partial(module_.data, input.name)) {
+      ev_.refuse("XG0434", stage.span,
+                 {"`{}` needs two labels for a row, but some samples have no `{}`", stage.name, input.name},
+                 "mixes samples with and without a label", {"leave out `{}`, or `ignore` of the label", stage.name});
+    }
     const auto bound = std::ranges::find(module_.data.bindings, input.name, &DataBinding::target);
     const bool mixes = bound != module_.data.bindings.end() && mixing_stage(*bound) != nullptr;
     if (!read[input.value] || mixes) {
@@ -61,11 +72,6 @@ int ModuleBuilder::check_readers_of_mixed(const DataBinding& binding, const Call
       continue;
     }
     ++labels;
-    if (is_partial(module_.data, input.name)) {
-      ev_.refuse("XG0434", stage.span,
-                 {"`{}` needs two labels for a row, but some samples have no `{}`", stage.name, input.name},
-                 "mixes samples with and without a label", {"leave out `{}`, or `ignore` of the label", stage.name});
-    }
     for (const Node& node : graph.nodes) {
       const bool takes = std::ranges::find(node.inputs, input.value) != node.inputs.end();
       const bool is_read = !node.outputs.empty() && read[node.outputs[0]];
@@ -120,7 +126,7 @@ void ModuleBuilder::check_mixed_samples() {
       check_mixing_stages(binding);
       if (&binding != first) {
         ev_.report(fault("XG0434", other->span, {"both `{}` and `{}` are mixed", first->target, binding.target},
-                         "a second mixed input", {"mix one input: a row has one share for each of its two labels"})
+                         "a second mixed input", {"mix only one of them: the labels of a row have one pair of shares"})
                        .also(stage.span, "the first one"));
       }
     }
