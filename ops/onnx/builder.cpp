@@ -12,7 +12,9 @@ namespace {
 // Constants with more numbers than this are not shared, since comparing them would take longer than it saves.
 constexpr size_t kMostShared = 64;
 
-OnnxType type_of(DType dtype) {
+}  // namespace
+
+OnnxType onnx_type(DType dtype) {
   switch (dtype) {
     case DType::kU8:
       return OnnxType::kUint8;
@@ -20,14 +22,14 @@ OnnxType type_of(DType dtype) {
       return OnnxType::kInt32;
     case DType::kI64:
       return OnnxType::kInt64;
+    case DType::kF64:
+      return OnnxType::kDouble;
     case DType::kBool:
       return OnnxType::kBool;
     default:
       return OnnxType::kFloat;
   }
 }
-
-}  // namespace
 
 std::string OnnxBuilder::unique(std::string wish) {
   if (used_.insert(wish).second) {
@@ -43,7 +45,7 @@ std::string OnnxBuilder::unique(std::string wish) {
 void OnnxBuilder::add_input(const NamedValue& input) {
   const TensorType& type = graph_.value(input.value).type;
   names_[input.value] = unique(input.name);
-  made_.inputs.push_back({names_[input.value], type_of(type.dtype), type.dims});
+  made_.inputs.push_back({names_[input.value], onnx_type(type.dtype), type.dims});
 }
 
 std::string OnnxBuilder::add_input(OnnxValue input) {

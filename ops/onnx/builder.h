@@ -19,6 +19,10 @@ struct HeadForm {
   std::set<std::string, std::less<>> fp8;  // heads whose rows are stored in fp8
 };
 
+// The type in an ONNX file for values of this type. Floats of 8 and 16 bits become f32, in which xrun computes with
+// them.
+OnnxType onnx_type(DType dtype);
+
 class OnnxBuilder {
  public:
   // `opset`: the operator set, whose forms the nodes have.

@@ -40,8 +40,8 @@ struct OnnxTensor {
   ParamId param;
   int64_t first_row = 0;   // the first row of the parameter, whose rows are dims[0]
   bool unit_rows = false;  // each row is divided by its norm, or by 1e-12 if that is larger
-  // kRows: the rows, f32. kFp8Rows: the numbers of the rows in fp8 (ops/head/row_format.h). kScales: the scales of the
-  // latter, f32, which `unit_rows` divides by the norms of the rows.
+  // kRows: the rows, f32. kFp8Rows: the rows in fp8 (ops/head/row_format.h). kScales: the f32 scale of each row in
+  // fp8; with `unit_rows`, it is divided by the norm of the row.
   enum class Part : uint8_t { kRows, kFp8Rows, kScales } part = Part::kRows;
   std::vector<float> floats;
   std::vector<double> doubles;

@@ -17,10 +17,10 @@ namespace {
 
 // Stages that an evaluation has but ONNX lacks, each with the reason.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kRefused{
-    {{"as_index", "it refuses numbers that are no classes, which no operator does"},
+    {{"as_index", "it rejects numbers that are not classes, and no operator of ONNX can do this"},
      {"as_class", "it numbers texts, which are not in the file"},
-     {"ignore", "it marks missing labels, which only a training has"},
-     {"ngrams", "it hashes the bytes of texts, which no operator does"}}};
+     {"ignore", "it marks missing labels, which are used only in training"},
+     {"ngrams", "it hashes the bytes of texts, and no operator of ONNX can do this"}}};
 
 bool has_any_side(const TensorType& type) {
   return type.rank() == 4 && (type.dims[2] == kAnySide || type.dims[3] == kAnySide);

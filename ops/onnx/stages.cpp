@@ -2,8 +2,8 @@
 // columns of a table f64 until a stage makes them f32, as in runtime/data/augment.
 //
 // `Resize` has the weights of runtime/data/pictures/resizer.h if pixels outside of the picture do not count
-// (`exclude_outside`); without antialiasing, a linear filter lacks that attribute and repeats the pixels at the border,
-// which is the same for it. A cubic filter of bytes cuts off its overshoot after each pass, so each pass is a node.
+// (`exclude_outside`). A linear filter without antialiasing does not need this attribute: repeated border pixels give
+// the same result. A cubic filter of bytes cuts off its overshoot after each pass, so each pass is a node.
 // Tests: tests/runtime/cli/commands/export_preprocess_test.cpp
 #include <algorithm>
 #include <array>
@@ -14,23 +14,6 @@
 
 namespace xrun::ops {
 namespace {
-
-OnnxType type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kU8:
-      return OnnxType::kUint8;
-    case DType::kI32:
-      return OnnxType::kInt32;
-    case DType::kI64:
-      return OnnxType::kInt64;
-    case DType::kF64:
-      return OnnxType::kDouble;
-    case DType::kBool:
-      return OnnxType::kBool;
-    default:
-      return OnnxType::kFloat;
-  }
-}
 
 class StageWriter {
  public:
@@ -43,9 +26,9 @@ class StageWriter {
       XRUN_TRY(add(stage));
       XRUN_ASSIGN(value_.type, data_registry().find_augment(stage.name)->infer(value_, stage.args));
     }
-    cast(type_of(target.dtype));
+    cast(onnx_type(target.dtype));
     if (value_.type.rank() == 4 && value_.type.dims[2] == kAnySide) {
-      fix_sides(target.dims[2], target.dims[3]);
+      require_sides(target.dims[2], target.dims[3]);
     }
     return x_;
   }
@@ -57,7 +40,7 @@ class StageWriter {
   // Declares the input. Decoders give the channels of a pixel one after another.
   void begin() {
     const TensorType& type = value_.type;
-    OnnxValue input{from_.input, type_of(type.dtype), type.dims};
+    OnnxValue input{from_.input, onnx_type(type.dtype), type.dims};
     type_ = input.type;
     const bool is_decoded = is_picture() && is_bytes();
     if (is_decoded) {
@@ -126,8 +109,16 @@ class StageWriter {
     return to_.add("Add", {to_.add("Div", {free, to_.list({2})}), odd});
   }
 
-  // Fails in the runtime if the picture has other sides: `Slice` returns what there is.
+  // `Slice` returns fewer pixels if the picture is too small; the Reshape then fails in onnxruntime.
   void fix_sides(int64_t height, int64_t width) { x_ = to_.reshape(x_, {0, value_.type.dims[1], height, width}); }
+
+  // Fails in onnxruntime if the picture has other sides. A Reshape alone accepts all sides with the same product, such
+  // as those of a picture on its side; the sum with zeros does not.
+  void require_sides(int64_t height, int64_t width) {
+    const std::string zeros = to_.add("ConstantOfShape", {to_.list({height, width})});
+    x_ = to_.add("Add", {x_, type_ == OnnxType::kFloat ? zeros : to_.cast(zeros, type_)});
+    fix_sides(height, width);
+  }
 
   // ---- stages
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "graph/base/random.h"
 #include "runtime/data/augment/transform.h"
@@ -29,14 +31,23 @@ int64_t largest_side(const ops::OnnxPreprocessing& from, const TensorType& targe
   return most;
 }
 
-TensorType type_of(const ops::OnnxPreprocessing& from, const TensorType& target) {
-  TensorType type = from.field.type;
-  if (type.rank() == 4 && type.dims[2] == ops::kAnySide) {
-    const int64_t most = largest_side(from, target);
-    type.dims[2] = most + most / 3 + 7;
-    type.dims[3] = most + most / 2 + 12;
+// Compiles the binding for pictures of any size, and sets their sides in `field`: larger than every size that a stage
+// asks for, by different factors in height and width. If no stage cuts such a picture to the sides of the input, as
+// after `resize(shorter=24)`, the sides are twice those of the input, or those of the input.
+Result<runtime::Transform> compile_for_any_side(const DataBinding& binding, const ops::OnnxPreprocessing& from,
+                                                const TensorType& target, Field& field) {
+  const int64_t most = largest_side(from, target);
+  const int64_t height = target.dims[2];
+  const int64_t width = target.dims[3];
+  const std::pair<int64_t, int64_t> sides[] = {
+      {most + most / 3 + 7, most + most / 2 + 12}, {2 * height, 2 * width}, {height, width}};
+  for (size_t i = 0;; ++i) {
+    std::tie(field.type.dims[2], field.type.dims[3]) = sides[i];
+    auto transform = runtime::Transform::compile(binding, field, target);
+    if (transform.ok() || i + 1 == std::size(sides)) {
+      return transform;
+    }
   }
-  return type;
 }
 
 // Copies `rows` samples [C, positions] of elements of `size` bytes to [positions, C], or the other way.
@@ -74,9 +85,10 @@ void leave_out(std::vector<std::byte>& numbers, DType dtype) {
 Result<RawInput> make_raw_input(const ops::OnnxPreprocessing& from, const TensorType& target, int64_t rows,
                                 uint64_t seed) {
   Field field = from.field;
-  field.type = type_of(from, target);
   const DataBinding binding{.target = from.input, .field = field.name, .stages = from.stages, .span = {}};
-  XRUN_ASSIGN(runtime::Transform transform, runtime::Transform::compile(binding, field, target));
+  const bool any_side = field.type.rank() == 4 && field.type.dims[2] == ops::kAnySide;
+  XRUN_ASSIGN(runtime::Transform transform, any_side ? compile_for_any_side(binding, from, target, field)
+                                                     : runtime::Transform::compile(binding, field, target));
   if (transform.standardizes()) {
     transform.standardize_by(from.means, from.deviations);
   }

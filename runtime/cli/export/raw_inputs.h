@@ -16,8 +16,8 @@ struct RawInput {
   std::vector<std::byte> rows;   // the rows of the model's input, in the order of its dimensions
 };
 
-// Makes `rows` rows that depend only on the seed and the input's name. Pictures of any size become larger than every
-// size that a stage asks for, by another share in height and width. If missing values are filled, some are missing.
+// Makes `rows` rows that depend only on the seed and the input's name. If the file takes pictures of any size, they are
+// larger than the stages' results where the stages allow it. If missing values are filled, some are missing.
 //   target  the type of the model's input
 // Errors: those of Transform::compile and Transform::run.
 Result<RawInput> make_raw_input(const ops::OnnxPreprocessing& from, const TensorType& target, int64_t rows,

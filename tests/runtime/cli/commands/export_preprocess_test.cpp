@@ -1,4 +1,4 @@
-// `xrun export --preprocess`: files that make the same of pictures and columns as `xrun predict`, and what is refused.
+// `xrun export --preprocess`: exported files compute the results of `xrun predict`; other stages are rejected.
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -190,6 +190,33 @@ except Exception:
   EXPECT_EQ(result.dump(), R"({"refused":true,"rows":3})");
 }
 
+// After `resize(shorter=24)`, only square pictures have the sides of the input. The file must refuse all others, and
+// not read the pixels of 24 x 32 as those of 32 x 24.
+TEST_F(Preprocess, APictureWithOtherSidesFailsInTheRuntime) {
+  const std::string onnxruntime = find_onnxruntime();
+  if (onnxruntime.empty()) {
+    GTEST_SKIP() << kNoOnnxruntime;
+  }
+  for (int i = 0; i < 4; ++i) {
+    write_picture(fmt::format("pictures/{}/{}.ppm", i % 2, i), 50, 50, 1);
+  }
+  train(picture_model(3, "decode -> resize(shorter=24) -> scale(1 / 255)"));
+  const auto exported = run({"export", "ckpt/t", "-o", "m.onnx", "--preprocess", "--python", onnxruntime});
+  ASSERT_EQ(exported.exit, 0) << exported.err;
+  const Json result = python(onnxruntime, R"(
+import json
+import numpy as np, onnxruntime
+session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+def runs(height, width):
+    try:
+        return len(session.run(None, {"image": np.zeros((1, height, width, 3), np.uint8)})[0])
+    except Exception:
+        return 0
+print(json.dumps([runs(50, 50), runs(24, 24), runs(30, 40), runs(40, 30)]))
+)");
+  EXPECT_EQ(result.dump(), "[1,1,0,0]");
+}
+
 std::string table_model(const std::string& stages, int columns = 5) {
   return fmt::format(R"(xgraph 1
 
@@ -274,7 +301,7 @@ data d {
   const auto refused = run({"export", "ckpt/t", "-o", "m.onnx", "--preprocess"});
   EXPECT_EQ(refused.exit, 1);
   EXPECT_THAT(refused.err, HasSubstr("error[XG0930]: the stage `ngrams` of `ids` cannot be exported: it hashes the "
-                                     "bytes of texts, which no operator does"));
+                                     "bytes of texts, and no operator of ONNX can do this"));
   EXPECT_THAT(refused.err, HasSubstr("help: export without --preprocess, and give the network what the stages make of "
                                      "`ids`"));
   EXPECT_FALSE(fs::exists(directory_.path() + "/m.onnx"));
