@@ -45,7 +45,7 @@ double bf16(double x) {
                        : static_cast<double>(std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U));
 }
 
-// Below 2^-14 the distance between two numbers is 2^-24, and above it is 2^-10 of the power of two below.
+// Rounds to f16. Neighbouring numbers differ by 2^-24 below 2^-14; from there on, by 2^(e - 10) in [2^e, 2^(e + 1)).
 double f16(double x) {
   const double size = std::fabs(static_cast<double>(static_cast<float>(x)));
   if (!(size > 0 && size < 65536)) {

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Kernel>> make_copy(const KernelSpec& spec) {
   });
 }
 
-// Returns the target; for a text that names none, f64, which infer_cast refuses.
+// Returns the target type, or f64 if the text is not f32, bf16 or f16; infer_cast rejects f64.
 DType target_of(const Attrs& attrs) {
   const std::optional<DType> named = parse_dtype(attrs.text("to"));
   return named && is_computed(*named) ? *named : DType::kF64;

@@ -31,7 +31,7 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
       XRUN_TRY(fill_input(input, sample, key, scratch, to));
     } else if (mix_.mixes && input.transform.target().classes > 0 &&
                (batch.wants(input.partner, row) || batch.wants(mix_.weight, row))) {
-      // `mix` may read this label as well, and takes all faults for those of the partner.
+      // Finds faults of this label now: `mix` may read it again, and its errors are reported for the partner.
       scratch.partner.resize(static_cast<size_t>(input.transform.row_bytes()));
       XRUN_TRY(fill_input(input, sample, key, scratch, scratch.partner.data()));
     }

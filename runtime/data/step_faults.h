@@ -21,7 +21,7 @@ class StepFaults {
   void note(int64_t step, BrokenRow found);
   // Records broken samples that other ranks have found.
   void add(int64_t step, std::span<const BrokenRow> others);
-  // Returns the fault of the sample that is tried first, second, ... in a row; nullopt if it is not known to be broken.
+  // Returns the fault of the sample that a row gets at this attempt; nullopt if it is not known to be broken.
   std::optional<std::string> known(int64_t step, int64_t row, int attempt) const;
   // Returns the samples of `note` that were not returned before.
   std::vector<BrokenRow> take_untold(int64_t step);

@@ -42,10 +42,10 @@ struct StepContext {
   int64_t step = 0;                      // number of the step, counted from 0
   int64_t skipped = 0;                   // number of earlier steps that made no update
   double rate = 0;                       // learning rate of the step
-  double loss_scale = 1;                 // factor on gradients before the heads and in dense losses
+  double loss_scale = 1;                 // factor on all gradients except those of class rows of heads
   double density = 1;                    // density of compressed gradients (graph/layouts/compression.h)
   const ops::IdleSteps* idle = nullptr;  // for class rows that catch up; null: no rows catch up
-  // The updates that earlier steps have made.
+  // The number of updates that earlier steps have made.
   int64_t updates() const { return step - skipped; }
   bool measures_mass = false;          // measure the softmax share of the active classes (ops/head/mass.h)
   ChangeGuard* guard = nullptr;        // null: instructions change the state without calling a guard
@@ -77,8 +77,8 @@ class Backend {
   virtual Status prepare_weights() = 0;
   // The norm of all gradients of the last step before clipping; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;
-  // Whether an instruction of this process has skipped its update in the last step, since a gradient was not finite
-  // with this scale of the loss.
+  // Whether an instruction of this process has skipped its update in the last step, because a scaled gradient was not
+  // finite.
   virtual bool skipped() const { return false; }
 };
 

@@ -27,7 +27,7 @@ void make_unit(float* rows, int64_t count, int64_t dim) {
 // Rows in fp8 are read in groups of about this many numbers.
 constexpr int64_t kGroup = 1 << 20;
 
-// The scale of a row in fp8; for rows of length 1, over the norm that the rounded row has.
+// Returns the scale of a row in fp8. With `unit`, it is divided by the norm of the rounded row.
 float scale_of(float* row, int64_t dim, bool unit, std::byte* bytes) {
   const float scale = ops::store_nearest(RowFormat::kFp8, row, dim, bytes);
   if (!unit) {

@@ -25,10 +25,10 @@ struct OnnxComparison {
   std::vector<OnnxDifference> differences;
 };
 
-// Computes kComparedRows random rows with the session and with onnxruntime. Of inputs with preprocessing, the file gets
-// random pictures or columns, and the session what the stages make of them (raw_inputs.h). `file`: the exported model;
-// `folder`: an existing folder for inputs and results; `python`: the interpreter that has onnxruntime. Errors: those of
-// run_in_onnxruntime and of steps.
+// Computes kComparedRows random rows with the session and with onnxruntime. For an input with preprocessing, the file
+// gets random pictures or columns, and the session gets the results of the stages (raw_inputs.h). `file`: the exported
+// model; `folder`: an existing folder for inputs and results; `python`: the interpreter that has onnxruntime. Errors:
+// those of run_in_onnxruntime and of steps.
 Result<OnnxComparison> compare_with_onnxruntime(const PlannedModel& planned, runtime::Session& session,
                                                 const ops::OnnxGraph& graph, const ops::ExportOptions& exported,
                                                 const std::string& file, const std::string& folder,

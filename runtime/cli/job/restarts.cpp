@@ -123,7 +123,7 @@ Seconds wait_before_restart(int ends_at_once) {
 
 namespace {
 
-// The faults of the command line. nullopt: there are none.
+// Returns the fault of the command line; nullopt if it has no fault.
 std::optional<Failure> find_fault(const RestartArgs& args, const std::string& file) {
   if (!file.empty() || args.command.empty()) {
     return usage_fault("`--restarts` starts the command after `--`, but " +
@@ -198,7 +198,7 @@ class Starts {
   StopSignals signals_;  // last, since its thread uses `child_`
 };
 
-// The exit code of --restarts if the command is not to start again whatever the number of restarts; nullopt: it is.
+// Returns the exit code if the command must not be started again; nullopt if it may be, as often as --restarts allows.
 //   had_ranks  a launcher had ranks in an earlier start
 std::optional<int> final_exit(const CommandEnd& end, bool had_ranks) {
   if (StopSignals::requested().load()) {

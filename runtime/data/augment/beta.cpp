@@ -6,8 +6,8 @@
 namespace xrun::runtime {
 namespace {
 
-// The stream of a gamma number has 128 attempts of two blocks after its first block. An attempt fails with a
-// probability below 0.05, so that all of them never fail in practice.
+// The stream of a gamma number has 127 attempts of two blocks each after its first block. An attempt fails with a
+// probability below 0.05, so in practice one of them succeeds.
 constexpr uint64_t kAttempts = 127;
 constexpr uint64_t kBlocks = kBetaBlocks / 2;
 

@@ -51,8 +51,8 @@ void add_scale(const TrainSpec& train, double scale, Error& error) {
   if (train.loss_scale.kind == LossScaleSpec::kDynamic) {
     error.notes.push_back(fmt::format("the scale of the loss has fallen to {:g}, so it is not the cause", scale));
   } else if (train.loss_scale.kind == LossScaleSpec::kFixed && scale > 1) {
-    error.notes.push_back(fmt::format("the loss is scaled by {:g}, which may lead out of the range of f16", scale));
-    error.help = "write `loss_scale=dynamic` in `train.precision`, or a smaller number";
+    error.notes.push_back(fmt::format("the loss is scaled by {:g}, which may make gradients too large for f16", scale));
+    error.help = "write `precision = mixed(f16)`, whose scale adapts, or a smaller `loss_scale`";
   }
 }
 

@@ -33,13 +33,12 @@ Status check_memory(const TemplatePairs& templates, int64_t dim, std::string_vie
   if (features + pairs <= free) {
     return {};
   }
-  return Error{
-      ErrorKind::kInfeasible, "XG0601",
-      fmt::format("does not fit: to verify source `{}`, the features of its {} take {} and the distances of its {} "
-                  "take {}, but {} are free",
-                  source, counted(templates.templates, "template"), format_bytes(features),
-                  counted(std::ssize(templates.pairs), "pair"), format_bytes(pairs), format_bytes(free)),
-      "divide the list of pairs into several sources"};
+  return Error{ErrorKind::kInfeasible, "XG0601",
+               fmt::format("source `{}` cannot be verified in the free memory: the features of its {} take {} and the "
+                           "distances of its {} take {}, but {} are free",
+                           source, counted(templates.templates, "template"), format_bytes(features),
+                           counted(std::ssize(templates.pairs), "pair"), format_bytes(pairs), format_bytes(free)),
+               "divide the list of pairs into several sources"};
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ TEST(Precision, F16HasADynamicScaleUnlessTheTextGivesOne) {
   }
 }
 
-TEST(Precision, ScalesThatAreNoPowersOfTwoAreRejectedWithTheNearestOne) {
+TEST(Precision, ScalesThatAreNotPowersOfTwoAreRejectedWithTheNearestOne) {
   for (const auto& [scale, code, fix] :
        std::vector<std::array<std::string, 3>>{{"1000", "XG0214", "loss_scale=1024)"},
                                                {"0", "XG0214", "loss_scale=1)"},

@@ -237,7 +237,7 @@ TEST(MixedRows, BatchesDependOnNeitherThreadsNorTheFirstStep) {
 }
 
 // A torn picture or label has the same replacement in its own row and in the row that is mixed with it.
-TEST(MixedRows, AReplacementIsAlsoThePartner) {
+TEST(MixedRows, AReplacementIsAlsoThePartnerOfTheNextRow) {
   const auto seen = load({.torn = true, .p = 1}, 0, 40);
   const NumberedReader reader(true);
   for (size_t i = 0; i < seen.size(); ++i) {
@@ -296,7 +296,7 @@ TEST(MixedRows, AnEvaluationMixesNothing) {
   }
 }
 
-TEST(MixedRows, TheRowBeforeTheFirstIsTheLast) {
+TEST(MixedRows, ThePartnerOfTheFirstRowIsTheLastRow) {
   EXPECT_EQ(partner_row(0, 5), 4);
   EXPECT_EQ(partner_row(4, 5), 3);
   EXPECT_FALSE(MixPlaces::of(graph(), {.name = "d"}).mixes);

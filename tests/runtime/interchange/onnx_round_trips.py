@@ -93,7 +93,7 @@ def weights(size, wanted):
 
 
 def pixels(picture, size):
-    """What the data block makes of a picture [H, W, C]."""
+    """Returns the result of the data block for a picture [H, W, C]."""
     wide = np.einsum("xw,hwc->hxc", weights(picture.shape[1], size), picture.astype(np.float64))
     resized = np.einsum("yh,hxc->cyx", weights(picture.shape[0], size), wide)
     return (resized / 127.5 - 1).astype(np.float32)

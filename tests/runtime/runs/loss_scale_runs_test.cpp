@@ -221,7 +221,7 @@ TEST_F(LossScaleTraining, AFixedScaleThatIsTooLargeIsAnError) {
   const auto outcome = train_with(nullptr, 2);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code, "XG0810");
-  EXPECT_THAT(outcome.error().help, HasSubstr("loss_scale=dynamic"));
+  EXPECT_THAT(outcome.error().help, HasSubstr("whose scale adapts"));
   EXPECT_THAT(outcome.error().notes, Contains(HasSubstr("the loss is scaled by")));
 }
 

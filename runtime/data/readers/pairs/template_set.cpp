@@ -111,8 +111,8 @@ class SetReader {
     }
     const auto refuse = [&](const std::string& why) {
       return fault(pictures_, line, why,
-                   "a line of a list of templates has a path, a template, and perhaps a medium, all lines as many; "
-                   "separate paths with spaces by tabs");
+                   "each line has a path, a template and a medium, or in all lines only a path and a template; "
+                   "if a path has spaces, separate the columns by tabs");
     };
     if (columns.count != 2 && columns.count != 3) {
       return refuse(fmt::format("{} instead of 2 or 3", counted(static_cast<int64_t>(columns.count), "column")));

@@ -92,7 +92,7 @@ TEST_F(CsvLabels, ClassesAreTheTextsOfTrainingInByteOrder) {
   }
 }
 
-TEST_F(CsvLabels, AHeadWithMoreClassesIsAWarning) {
+TEST_F(CsvLabels, AHeadWithMoreClassesCausesAWarning) {
   const auto warnings = [&](const std::string& label, const std::string& head) {
     std::string text = model(label);
     text.replace(text.find("linear(3)"), 9, head);
