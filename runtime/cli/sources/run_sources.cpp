@@ -13,6 +13,7 @@
 #include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/train/evaluation/inference.h"
+#include "runtime/train/evaluation/template_features.h"
 
 namespace xrun::cli {
 
@@ -131,6 +132,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     warn_of(*rows, events);
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);
+      options.memory->add_measures(*rows, module, options.measures);
     }
     if (options.facts != nullptr) {
       add_facts(*rows, *options.facts);
@@ -160,7 +162,7 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
   const planner::Plan& plan = planned.plan;
   const int workers = plan.machine.threads;
   const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
-  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers;
+  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.templates;
   if (sum <= plan.machine.memory) {
     return {};
   }
@@ -172,6 +174,12 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
       fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
                   format_bytes(arenas), format_bytes(data.readers), workers,
                   workers == 1 ? "worker takes" : "workers take", format_bytes(workers * data.decoding.bytes)));
+  if (data.templates > 0) {
+    error.notes.push_back(
+        fmt::format("an evaluation keeps {} for the features of templates and the distances of their "
+                    "pairs; several sources with a part of the pairs each need less",
+                    format_bytes(data.templates)));
+  }
   if (!data.decoding.picture.empty()) {
     error.notes.push_back("the largest picture that was looked at is " + data.decoding.picture);
   }
@@ -186,6 +194,21 @@ void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
   }
   const runtime::Decoding more = rows.decoding();
   decoding = more.bytes > decoding.bytes ? more : decoding;
+}
+
+void DataMemory::add_measures(const runtime::SampleRows& rows, const Module& module,
+                              const runtime::WantedMeasures& wanted) {
+  const TemplatePairs* const pairs = rows.reader().templates();
+  if (pairs == nullptr) {
+    return;
+  }
+  Bytes sum = 0;
+  for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, wanted)) {
+    if (measure.verification) {
+      sum += runtime::template_memory(*pairs, module.graph.value(measure.value).type.row_elements());
+    }
+  }
+  templates = std::max(templates, sum);
 }
 
 }  // namespace xrun::cli

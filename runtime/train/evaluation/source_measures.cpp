@@ -27,18 +27,18 @@ bool is_broken(const Error& error) { return error.code == "XG0412"; }
 
 // Checks that the features of templates and the distances of their pairs fit into the free memory.
 Status check_memory(const TemplatePairs& templates, int64_t dim, std::string_view source) {
-  const Bytes features = templates.templates * dim * static_cast<Bytes>(sizeof(double));
-  const Bytes pairs = std::ssize(templates.pairs) * static_cast<Bytes>(sizeof(ComparedPair));
+  const Bytes needed = template_memory(templates, dim);
   const Bytes free = detect_host().memory_free;
-  if (features + pairs <= free) {
+  if (needed <= free) {
     return {};
   }
-  return Error{ErrorKind::kInfeasible, "XG0601",
-               fmt::format("source `{}` cannot be verified in the free memory: the features of its {} take {} and the "
-                           "distances of its {} take {}, but {} are free",
-                           source, counted(templates.templates, "template"), format_bytes(features),
-                           counted(std::ssize(templates.pairs), "pair"), format_bytes(pairs), format_bytes(free)),
-               "divide the list of pairs into several sources"};
+  return Error{
+      ErrorKind::kInfeasible, "XG0601",
+      fmt::format("source `{}` cannot be verified in the free memory: the features of its {} and the distances "
+                  "of its {} take {}, but {} are free",
+                  source, counted(templates.templates, "template"), counted(std::ssize(templates.pairs), "pair"),
+                  format_bytes(needed), format_bytes(free)),
+      "divide the list of pairs into several sources"};
 }
 
 }  // namespace

@@ -50,6 +50,11 @@ void TemplateFeatures::end_templates() {
   }
 }
 
+Bytes template_memory(const TemplatePairs& pairs, int64_t dim) {
+  return pairs.templates * dim * static_cast<Bytes>(sizeof(double)) +
+         std::ssize(pairs.pairs) * static_cast<Bytes>(sizeof(ComparedPair));
+}
+
 Result<std::vector<ComparedPair>> TemplateFeatures::compare(StopFlag stop) {
   constexpr size_t kPairsBetweenLooks = 1 << 16;
   XRUN_CHECK(next_ == pairs_.samples.size(), "all samples were added");

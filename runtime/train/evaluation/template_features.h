@@ -13,10 +13,14 @@
 
 #include "graph/base/result.h"
 #include "graph/base/stop.h"
+#include "graph/base/units.h"
 #include "graph/settings/template_pairs.h"
 #include "runtime/train/evaluation/verification.h"
 
 namespace xrun::runtime {
+
+// The memory that an evaluation takes for these features, [templates, dim], and for the distances of their pairs.
+Bytes template_memory(const TemplatePairs& pairs, int64_t dim);
 
 // Sums features in f64 and in the order of the samples. It keeps one feature, 8 · dim bytes, for each template.
 // Threads: one makes all calls.

@@ -1,6 +1,7 @@
 // Training with a verification set, and `eval --on FILE` with one that the model does not mention.
 #include "runtime/cli/predict/pair_files.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -104,6 +105,26 @@ TEST_F(PairSets, TemplatesAreVerifiedDuringTrainingAndLater) {
   const CommandResult shown = run({"data", "show", "pairs(\"pairs.txt\", templates=\"t.txt\")"});
   EXPECT_EQ(shown.exit, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("pairs: 90 pairs of 20 templates, 10 of the same person; 80 pictures"));
+}
+
+TEST_F(PairSets, TemplatesThatDoNotFitEndARunBeforeItsFirstStep) {
+  runtime::testing::write_faces(directory);
+  std::string pictures;
+  for (int i = 0; i < 50'000; ++i) {
+    pictures += fmt::format("train/p0/0.png {} {}\n", i, i);
+  }
+  directory.write("t.txt", pictures);
+  directory.write("pairs.txt", "0 1 1\n0 2 0\n");
+  std::string text =
+      runtime::testing::face_model(runtime::testing::kTemplateSource, runtime::testing::kTemplateMetrics);
+  text.replace(text.find("linear(8)"), 9, "linear(4096)");
+  directory.write("face.xgraph", text + "\ncluster c {\n  node {\n    cores = 2\n    memory = 1GiB\n  }\n}\n");
+  for (const char* command : {"train", "plan"}) {
+    const CommandResult result = run({command, "face.xgraph"});
+    EXPECT_EQ(result.exit, 3) << command;
+    EXPECT_THAT(result.err, HasSubstr("error[XG0601]: does not fit: with its data the run needs 1.6 GiB"));
+    EXPECT_THAT(result.err, HasSubstr("an evaluation keeps 1.5 GiB for the features of templates"));
+  }
 }
 
 TEST_F(PairSets, WithFewerPairsThanFoldsEndARunBeforeItsFirstStep) {
