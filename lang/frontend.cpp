@@ -97,10 +97,11 @@ class Frontend {
  private:
   // Parses the values of --set PATH=VALUE as expressions of the language.
   void read_flags() {
-    for (const auto& [path, value] : options_.sets) {
+    for (const auto& [path, value, directory] : options_.sets) {
       const int32_t file = sources_.add("--set " + path, value);
       SetFlag& flag = flags_.emplace_back();
       flag.path = path;
+      flag.directory = directory;
       const DeclRef option = main_->find(path);
       const bool is_string = option && option.decl->kind == DeclKind::kOption && option.decl->type_name.text == "str";
       if (is_string && !value.starts_with('"')) {

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/layouts/norm_group.h"
 #include "graph/op_def.h"
 #include "graph/settings/reader_def.h"
+#include "graph/settings/set_value.h"
 
 namespace xrun::lang {
 
@@ -27,7 +27,7 @@ struct FrontendOptions {
   // a setting of the chosen declaration, which is created if it does not exist. A plain name is an option that the main
   // file declares or uses. The value is an expression; for a string option, a value that does not begin with a quote is
   // the string itself.
-  std::vector<std::pair<std::string, std::string>> sets;
+  std::vector<SetValue> sets;
   std::string cluster;     // --cluster FILE[:NAME]
   std::string schedule;    // --schedule FILE[:NAME]
   Facts* facts = nullptr;  // filled with findings about spans (lang/elaborate/facts.h); null: not needed
@@ -36,6 +36,7 @@ struct FrontendOptions {
   CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` uses instead of those on disk; may be null
   bool is_stored = false;       // the text is from a checkpoint: faults that only affect training are accepted
+  bool f32_inputs = false;      // inputs of bf16 and f16 become f32, as in an exported file
   bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/check.h"
 #include "graph/base/sha256.h"
 #include "graph/settings/group_rules.h"
 #include "lang/lower/math_text.h"
@@ -33,6 +34,15 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
     }
   }
   return settings;
+}
+
+const std::string& ModuleBuilder::directory_of(const SettingNode& node) const {
+  if (node.file != nullptr) {
+    return node.file->directory;
+  }
+  const auto flag = std::ranges::find_if(flags_, [&](const SetFlag& one) { return &one.ast == node.ast; });
+  XRUN_CHECK(flag != flags_.end(), "a setting without a file is a flag");
+  return flag->directory;
 }
 
 Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }

@@ -29,6 +29,7 @@ struct Choice {
 struct SetFlag {
   std::string path;
   Ast ast;
+  std::string directory;  // that of SetValue
 };
 
 // A unit that could be missing after a bare number: the text that adds it, and a comment for the end of the line.
@@ -117,10 +118,8 @@ class ModuleBuilder {
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
   static Scope scope_of(const SettingNode& node, const Scope& scope);
-  // The directory where relative paths in the setting start; the main file's for settings from the command line.
-  const std::string& directory_of(const SettingNode& node) const {
-    return node.file != nullptr ? node.file->directory : main_.directory;
-  }
+  // The directory where relative paths in the setting start.
+  const std::string& directory_of(const SettingNode& node) const;
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 

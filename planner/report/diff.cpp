@@ -26,7 +26,7 @@ bool is_of(const Reason& reason, std::string_view key) {
 std::string flags_of(const Plan& plan) {
   std::string text;
   for (const auto& [name, value] : plan.options) {
-    if (name != "file") {
+    if (name != "file" && name != "directory") {
       text += (text.empty() ? "--" : " --") + (name.starts_with("set ") ? "set " + name.substr(4) + "=" + value
                                                : value == "true"        ? name
                                                                         : name + " " + value);

@@ -101,7 +101,8 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_flag("--deterministic", g.deterministic, "compute the same bits for every plan");
   app.add_option("--threads", g.threads, "number of threads of all devices together (default: the number of cores)")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)")->type_name("COUNT");
+  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core, at most one per thread)")
+      ->type_name("COUNT");
   app.add_option("--cost", g.cost, "times of operators: analytic (default), or measured on this machine")
       ->check(CLI::IsMember({"analytic", "measured"}));
   app.option_defaults()->group("Options");
@@ -123,7 +124,7 @@ Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words
       return usage_fault(as_given("--set", set) + " has no `=` after a path",
                          "write it as PATH=VALUE: --set train.lr=0.1");
     }
-    line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+    line.global.sets.push_back({set.substr(0, equals), set.substr(equals + 1), ""});
   }
   if (line.global.format == "md" && !app.got_subcommand("bench")) {
     return usage_fault(as_given("--format", "md") + ": only `xrun bench` prints Markdown",

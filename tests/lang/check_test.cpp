@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-FrontendOptions with_sets(std::vector<std::pair<std::string, std::string>> sets) { return {.sets = std::move(sets)}; }
+FrontendOptions with_sets(std::vector<SetValue> sets) { return {.sets = std::move(sets)}; }
 
 void expect_holds(const std::string& expression, const std::string& declarations = {}) {
   const Checked checked(declarations + "\ntest \"t\" {\n  expect " + expression + "\n}\n");
@@ -448,7 +448,7 @@ TEST(SetFlag, IsCheckedLikeTheText) {
 }
 
 TEST(Digest, ChangesOnlyWithSettingsThatChangeTheTraining) {
-  const auto digest = [](const std::string& text, std::vector<std::pair<std::string, std::string>> sets = {}) {
+  const auto digest = [](const std::string& text, std::vector<SetValue> sets = {}) {
     const Checked checked(text, with_sets(std::move(sets)));
     EXPECT_TRUE(checked.file.has_value()) << checked.rendered();
     return checked.file ? checked.module().math_digest : "";

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/base/units.h"
+#include "graph/settings/set_value.h"
 #include "graph/settings/specs.h"
 
 namespace xrun::cli {
@@ -15,7 +15,7 @@ namespace xrun::cli {
 // Flags that every subcommand takes (docs/reference/command/overview.md, "Flags of every command"). The variable
 // XRUN_<NAME> can replace each long flag.
 struct GlobalOptions {
-  std::vector<std::pair<std::string, std::string>> sets;  // --set PATH=VALUE
+  std::vector<SetValue> sets;
   std::string run;
   std::string cluster;    // FILE[:NAME]
   std::string schedule;   // FILE[:NAME]
@@ -28,8 +28,10 @@ struct GlobalOptions {
   bool verbose = false;
   bool deterministic = false;
   int threads = 0;                // total threads of all devices; 0: the number of cores
-  int devices = 0;                // number of CPU devices; 0: one per core
+  int devices = 0;                // number of CPU devices; 0: one per core, at most one per thread
   std::string cost = "analytic";  // analytic or measured
+
+  bool f32_inputs = false;  // set by `xrun export`, whose files compute in f32: FrontendOptions::f32_inputs
 
   // The next members are set by a run of several processes (runtime/cli/job/job.h), not by flags.
   int ranks = 1;

@@ -118,8 +118,8 @@ Result<RankFacts> own_facts() {
 
 Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
   std::string sets;
-  for (const auto& [path, value] : options.sets) {
-    sets += fmt::format(" {}={}", path, value);
+  for (const SetValue& set : options.sets) {
+    sets += fmt::format(" {}={}", set.path, set.value);
   }
   // The contents of plan files are not among the facts. plan_of_job compares plans, and can report how they differ.
   const bool plan = is_plan_file(args.file);

@@ -59,8 +59,13 @@ FlagPairs plan_options(const std::string& path, const GlobalOptions& options) {
   add("threads", options.threads > 0 ? std::to_string(options.threads) : "");
   add("deterministic", options.deterministic ? "true" : "");
   add("cost", options.cost == "measured" ? options.cost : "");
-  for (const auto& [name, value] : options.sets) {
-    pairs.emplace_back("set " + name, value);
+  std::string directory;  // that of the sets before
+  for (const SetValue& set : options.sets) {
+    const std::string own = set.directory.empty() ? working_directory().path.string() : set.directory;
+    if (set.value.find_first_of("\"(") != std::string::npos && std::exchange(directory, own) != own) {
+      pairs.emplace_back("directory", own);
+    }
+    pairs.emplace_back("set " + set.path, set.value);
   }
   return pairs;
 }
@@ -71,6 +76,7 @@ std::string source_path(const std::string& path) {
 
 GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, std::string& file) {
   const auto given = std::exchange(options.sets, {});
+  std::string directory;  // that of the flags --set; plans of earlier versions lack it and mean that of the file
   const auto number = [](const std::string& text) {
     int value = 0;
     std::from_chars(text.data(), text.data() + text.size(), value);
@@ -79,6 +85,9 @@ GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, s
   for (const auto& [name, value] : pairs) {
     if (name == "file") {
       file = value;
+      directory = std::filesystem::path(value).parent_path().string();
+    } else if (name == "directory") {
+      directory = value;
     } else if (name == "run") {
       options.run = options.run.empty() ? value : options.run;
     } else if (name == "cluster") {
@@ -92,7 +101,7 @@ GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, s
     } else if (name == "deterministic") {
       options.deterministic = true;
     } else if (name.rfind("set ", 0) == 0) {
-      options.sets.emplace_back(name.substr(4), value);
+      options.sets.push_back({name.substr(4), value, directory});
     }
   }
   options.sets.insert(options.sets.end(), given.begin(), given.end());

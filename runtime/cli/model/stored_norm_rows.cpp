@@ -18,7 +18,7 @@ GlobalOptions with_stored_norm_rows(const std::string& file, const GlobalOptions
     return options;
   }
   GlobalOptions earlier = options;
-  earlier.sets.emplace_back("train.norm_rows", std::to_string(now->earlier_norm_rows));
+  earlier.sets.push_back({"train.norm_rows", std::to_string(now->earlier_norm_rows), ""});
   const auto then = read_quietly(file, earlier);
   const std::string& digest = stored->manifest.math_digest;
   if (!then || (then->module.math_digest != digest && lang::earlier_math_digest(*then) != digest)) {

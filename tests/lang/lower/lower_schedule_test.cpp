@@ -49,7 +49,7 @@ struct Outcome {
   std::vector<std::string> later;
 };
 
-Outcome check(const std::vector<std::pair<std::string, std::string>>& sets) {
+Outcome check(const std::vector<SetValue>& sets) {
   static const OpRegistry ops = test_ops::registry();
   SourceMap sources;
   Diagnostics diagnostics;

@@ -286,6 +286,26 @@ TEST_F(ImportCommand, ARunStartsFromTheValuesOfTheFile) {
   }
 }
 
+// The model is in another directory than the one in which the command is typed.
+TEST_F(ImportCommand, APathInSetStartsAtTheWorkingDirectory) {
+  ASSERT_EQ(import().exit, 0);
+  fs::create_directories(path("models"));
+  fs::create_directories(path("elsewhere"));
+  fs::rename(path("m.xgraph"), path("models/m.xgraph"));
+  const std::vector<std::string> start{"--set", "train.init=checkpoint(\"ckpt/start\")", "--progress", "none"};
+  std::vector<std::string> words{"plan", "models/m.xgraph", "-o", "m.xplan"};
+  words.insert(words.end(), start.begin(), start.end());
+  const auto planned = run(words);
+  ASSERT_EQ(planned.exit, 0) << planned.err;
+  words = {"train", "models/m.xgraph", "--steps", "1", "-C", "out"};
+  words.insert(words.end(), start.begin(), start.end());
+  const auto trained = run(words);
+  EXPECT_EQ(trained.exit, 0) << trained.err;
+  const auto from_plan =
+      run_xrun({"train", path("m.xplan"), "--steps", "1", "--progress", "none"}, {.directory = path("elsewhere")});
+  EXPECT_EQ(from_plan.exit, 0) << "the plan keeps the directory of the flag\n" << from_plan.err;
+}
+
 TEST_F(ImportCommand, NoRunContinuesFromAnImportedCheckpoint) {
   write("w.safetensors", tensors_);
   ASSERT_EQ(run({"import", "w.safetensors", "--into", "m.xgraph", "-o", "ckpt/t", "--names", "t.names"}).exit, 0);
