@@ -9,7 +9,10 @@ namespace xrun::lang {
 
 void Evaluator::model_input(const Ast& ast, const Stmt& stmt, Scope& scope) {
   const Name& name = ast[stmt.names][0];
-  const auto type = tensor_type(ast, stmt.type, scope);
+  auto type = tensor_type(ast, stmt.type, scope);
+  if (type && options_.f32_inputs && (type->dtype == DType::kBF16 || type->dtype == DType::kF16)) {
+    type->dtype = DType::kF32;
+  }
   const Datum value = type ? make_tensor(work_.graph.add_input(std::string(name.text), *type)) : Datum();
   bind_local(name, value, scope, false);
 }

@@ -240,9 +240,10 @@ Outcome<int> run_export(const GlobalOptions& options, const ExportArgs& args) {
   const auto info = runtime::open_checkpoint(args.checkpoint);
   // The file computes in f32, and so does the model with which it is compared.
   GlobalOptions exact = options;
-  exact.sets.emplace_back("train.precision", "f32");
+  exact.sets.push_back({"train.precision", "f32", ""});
+  exact.f32_inputs = true;
   XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, exact, console));
-  XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
+  XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info, exact.f32_inputs));
   const auto progress = make_progress(options.progress, console);
   if (is_weights(args)) {
     auto text = export_weights(planned, args, *info, *progress, console.json());

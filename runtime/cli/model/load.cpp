@@ -34,6 +34,7 @@ std::optional<lang::CheckedFile> load_file(const std::string& path, const Global
                                      .schedule = options.schedule,
                                      .facts = facts,
                                      .is_stored = texts != nullptr,
+                                     .f32_inputs = options.f32_inputs,
                                      .strict = strict,
                                      .max_nodes = kMostNodes,
                                      .max_steps = kMostSteps};

@@ -12,9 +12,9 @@ namespace xrun::cli {
 namespace {
 
 // Checks the text of a checkpoint again. Returns nullopt if this version of xrun rejects the text.
-std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
+std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text, bool f32_inputs = false) {
   std::string file;
-  const GlobalOptions options = with_plan_options({}, text.options, file);
+  const GlobalOptions options = with_plan_options({.f32_inputs = f32_inputs}, text.options, file);
   const lang::Texts texts(text.files.begin(), text.files.end());
   auto checked = read_quietly(file, options, &texts);
   if (checked && options.deterministic) {
@@ -39,7 +39,7 @@ Outcome<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint
 }
 
 Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
-                        const Result<runtime::CheckpointInfo>& checkpoint) {
+                        const Result<runtime::CheckpointInfo>& checkpoint, bool f32_inputs) {
   constexpr size_t kMostLines = 12;
   if (!checkpoint.ok()) {
     return checkpoint.error();
@@ -49,7 +49,7 @@ Status check_checkpoint(const PlannedModel& planned, const std::string& path, bo
     return {};
   }
   XRUN_ASSIGN(const auto text, runtime::read_model_text(info.path, info.manifest));
-  const auto then = elaborate(text);
+  const auto then = elaborate(text, f32_inputs);
   const Module& now = planned.model.file.module;
   const std::vector<Moved>& moved = planned.model.file.run.moved;
   if (!then || tensor_names(then->module, moved) != tensor_names(now, moved)) {

@@ -17,10 +17,10 @@ Outcome<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint
 
 // Checks that the checkpoint exists, and that FILE computes the same from its inputs as the checkpoint's model. The
 // second check is skipped if `path` is empty, if `anyway` is set, if the checkpoint holds no text that this version
-// accepts, or if tensors have other names or types, which loading reports. Errors: those of opening it; XG0705 with the
-// differences.
+// accepts, or if tensors have other names or types, which loading reports. `f32_inputs`: that of the options with
+// which FILE was planned. Errors: those of opening it; XG0705 with the differences.
 Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
-                        const Result<runtime::CheckpointInfo>& checkpoint);
+                        const Result<runtime::CheckpointInfo>& checkpoint, bool f32_inputs = false);
 
 // The classes with which the checkpoint was trained, for each input, under the input's name in the file. Errors: those
 // of read_classes.

@@ -180,7 +180,8 @@ train t {
   const auto result =
       run({"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--python", python, "--format", "json"});
   ASSERT_EQ(result.exit, 0) << result.err;
-  for (const auto& output : nlohmann::json::parse(result.out).at("compared").at("outputs")) {
+  const auto json = nlohmann::json::parse(result.out);
+  for (const auto& output : json.at("compared").at("outputs")) {
     EXPECT_LE(output.at("largest_difference").get<double>(), 1e-5 * std::max(1.0, output.at("scale").get<double>()))
         << result.out;
   }
@@ -194,6 +195,22 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("head `id` is left out; with it, the file has 360 B more: --with-head id"));
   EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
+}
+
+TEST_F(Export, InputsOfTwoBytesAreExportedInF32) {
+  const std::string python = find_onnxruntime();
+  for (const std::string type : {"bf16", "f16"}) {
+    std::string text = picture_model("", "  feature = x -> conv(8, 3) -> relu -> global_avg_pool\n",
+                                     "softmax_ce(id, label)\n  precision = mixed(" + type + ")");
+    text.replace(text.find("f32[N, 4"), 3, type);
+    train(text);
+    const auto result = run({"export", "ckpt/t", "-o", "m.onnx", "--python", python.empty() ? "none" : python});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(python.empty() ? "not run in onnxruntime" : "compared on 16 random inputs"));
+    const auto named = run({"export", "m.xgraph", "ckpt/t", "-o", "m.safetensors"});
+    EXPECT_EQ(named.exit, 0) << "the file has the model of the checkpoint\n" << named.err;
+    fs::remove_all(path("ckpt"));
+  }
 }
 
 // Class rows in fp8 become f32, which every runtime reads, or stay in fp8, which takes a quarter of the bytes.
