@@ -33,9 +33,10 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
   Machine machine;
   machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores * nodes : cores * detected));
   machine.ranks = request.ranks > 1 ? request.ranks : nodes;
-  const int usual = machine.cores <= kMostUsualDevices ? machine.cores : machine.ranks;
+  const int threads = request.threads > 0 ? request.threads : machine.cores;
+  const int usual = machine.cores <= kMostUsualDevices ? std::min(machine.cores, threads) : machine.ranks;
   machine.devices = request.devices > 0 ? request.devices : std::max(usual, machine.ranks);
-  machine.threads = std::max(request.threads > 0 ? request.threads : machine.cores, machine.devices);
+  machine.threads = std::max(threads, machine.devices);
   const Bytes each = cluster.memory > 0        ? cluster.memory
                      : request.node_memory > 0 ? request.node_memory
                                                : memory * detected / nodes;

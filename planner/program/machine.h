@@ -31,7 +31,7 @@ struct Machine {
 
 // The processes that will run a plan, and the detected properties of their nodes.
 struct MachineRequest {
-  int devices = 0;              // 0: one per core or, with more than 1,024 cores, one per rank; at least one per rank
+  int devices = 0;              // 0: one per core, at most one per thread; above 1,024 cores, one per rank
   int threads = 0;              // number of threads; 0: one per core
   int ranks = 1;                // number of processes; 1 if the cluster has several nodes: one process for each node
   std::vector<int> rank_nodes;  // node of each rank; empty: all ranks are on one node

@@ -55,6 +55,14 @@ Module head_model() {
       {.layers = 4, .input = 256, .width = 256, .classes = 20902, .head = true, .batch = 512, .norm_rows = 32});
 }
 
+TEST(Machine, HasAtMostADevicePerThreadUnlessDevicesAreGiven) {
+  EXPECT_EQ(make_machine({}, {}, 4, kGiB).devices, 4);
+  EXPECT_EQ(make_machine({}, {.threads = 1}, 4, kGiB).devices, 1);
+  EXPECT_EQ(make_machine({}, {.threads = 3}, 4, kGiB).devices, 3);
+  EXPECT_EQ(make_machine({}, {.threads = 8}, 4, kGiB).devices, 4);
+  EXPECT_EQ(make_machine({}, {.devices = 2, .threads = 1}, 4, kGiB).threads, 2) << "each device needs a thread";
+}
+
 TEST(Cluster, NodesHaveContiguousDevicesAndAReserveEach) {
   ClusterSpec cluster = cluster_of(3, 2, kWide, 2 * kGiB);
   cluster.reserve = kGiB / 2;
