@@ -28,7 +28,8 @@ Error cannot_write(const std::string& path, int error) {
                      "free some space, or name another file with -o");
 }
 
-// Sizes that are not fixed have names: N for the batch, `image_1` and `image_2` for the sides of pictures `image`.
+// Sizes that are not fixed have names: N for the batch, `image_height` and `image_width` for the sides of pictures
+// `image`, which are channels-last.
 void set_type(onnx::ValueInfoProto& to, const ops::OnnxValue& from) {
   to.set_name(from.name);
   onnx::TypeProto::Tensor& tensor = *to.mutable_type()->mutable_tensor_type();
@@ -38,7 +39,7 @@ void set_type(onnx::ValueInfoProto& to, const ops::OnnxValue& from) {
     if (from.dims[i] == kBatch) {
       size.set_dim_param("N");
     } else if (from.dims[i] == ops::kAnySide) {
-      size.set_dim_param(from.name + "_" + std::to_string(i));
+      size.set_dim_param(from.name + (i == 1 ? "_height" : "_width"));
     } else {
       size.set_dim_value(from.dims[i]);
     }
