@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "graph/base/errors.h"
 #include "graph/settings/reader_def.h"
@@ -35,14 +36,16 @@ bool has_extension(std::string_view name, std::string_view extension) {
   return name.ends_with(extension) || (name.ends_with(".gz") && name.substr(0, name.size() - 3).ends_with(extension));
 }
 
-bool has_shards(const std::string& directory) {
+// The files of a directory with this extension; of many, the first two that are found.
+std::vector<std::string> some_files(const std::string& directory, std::string_view extension) {
+  std::vector<std::string> found;
   std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() == ".tar") {
-      return true;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end && found.size() < 2; at.increment(error)) {
+    if (at->path().extension() == extension) {
+      found.push_back(at->path().string());
     }
   }
-  return false;
+  return found;
 }
 
 // The first line of a text, without its line break.
@@ -103,8 +106,9 @@ Error unknown_format(const std::string& path) {
   for (const ReaderDef* reader : data_registry().readers) {
     readers += (readers.empty() ? "" : ", ") + std::string(reader->name);
   }
+  const std::string_view example = has_extension(path, ".bin") ? "pairs" : "csv";
   return content_error("XG0412", {"no reader is known for {}", path},
-                       {"name one of {}: xrun data show 'csv({})'", readers, quoted_text(path)});
+                       {"name one of {}: xrun data show '{}'", readers, call_of(example, path)});
 }
 
 }  // namespace
@@ -123,7 +127,10 @@ Result<std::string> guess_reader(const std::string& path) {
   }
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    return call_of(has_shards(path) ? "webdataset" : "folder", path);
+    if (const auto records = some_files(path, ".rec"); records.size() == 1) {
+      return call_of("recordio", records[0]);
+    }
+    return call_of(some_files(path, ".tar").empty() ? "folder" : "webdataset", path);
   }
   if (!fs::exists(path, ignored) && path.find_first_of("{*?") != std::string::npos) {
     return call_of(has_extension(path, ".rec") ? "recordio" : "webdataset", path);
@@ -145,8 +152,9 @@ Result<std::string> guess_reader(const std::string& path) {
   if (text.starts_with("\x0A\x23\xD7\xCE") || has_extension(path, ".rec")) {
     return call_of("recordio", path);
   }
-  if (text.starts_with('\x80') && has_extension(path, ".bin")) {
-    return call_of("pairs", path);
+  const bool is_pickle = text.starts_with('\x80') || text.starts_with("((lp") || text.starts_with("(]");
+  if (is_pickle && has_extension(path, ".bin")) {
+    return call_of("pairs", path);  // the starts are those of protocols 2 and later, 0 and 1
   }
   if (has_extension(path, ".csv") || has_extension(path, ".tsv")) {
     return table_call(path, text);

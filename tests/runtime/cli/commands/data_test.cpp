@@ -99,6 +99,13 @@ TEST_F(DataCommand, ShowFindsTheReaderOfAFile) {
   EXPECT_EQ(reader_of("t.csv"), "csv(\"t.csv\")");
   EXPECT_EQ(reader_of("named.csv"), "csv(\"named.csv\", header=true, delimiter=\";\")");
   EXPECT_EQ(reader_of("t.tsv"), "csv(\"t.tsv\", delimiter=\"\\t\")");
+  fs::create_directories(directory_.path() + "/faces/cat");
+  directory_.write("faces/train.rec", "\x0A\x23\xD7\xCE");
+  EXPECT_THAT(data({"show", "faces"}).err, HasSubstr("faces/train.rec"));
+  for (const char* start : {"\x80\x02]q\x01", "((lp0\nc_codecs\nencode\n"}) {  // protocols 2 and 0
+    directory_.write("lfw.bin", start);
+    EXPECT_THAT(data({"show", "lfw.bin"}).err, Not(HasSubstr("no reader is known")));
+  }
   EXPECT_EQ(reader_of("csv(\"t.csv\", rows=0..1)"), "csv(\"t.csv\", rows=0..1)") << "a call is used as it is";
 }
 
@@ -109,6 +116,8 @@ TEST_F(DataCommand, ShowRefusesWhatItCannotRead) {
   write_shards(1);
   EXPECT_THAT(data({"show", "lone-images"}).err, HasSubstr("error[XG0412]"));
   EXPECT_THAT(data({"show", "a.unknown"}).err, HasSubstr("no reader is known for a.unknown"));
+  directory_.write("junk.bin", "hello");
+  EXPECT_THAT(data({"show", "junk.bin"}).err, HasSubstr("xrun data show 'pairs(\"junk.bin\")'"));
   EXPECT_THAT(data({"show", "a.tar"}).err, HasSubstr("a.tar is not a tar archive"));
   EXPECT_THAT(data({"show", "gone"}).err, HasSubstr("error[XG0401]"));
   EXPECT_THAT(data({"show", "csv(\"a.unknown\", rows=1)"}).err, HasSubstr("error[XG0"));
