@@ -203,6 +203,16 @@ TEST(ChooseTable, TakesTheTableThatExplainsMostNames) {
   EXPECT_EQ(same->place, "");
 }
 
+TEST(ChooseTable, AFewCommonNamesInSeveralPlacesAreNoChoice) {
+  std::vector<std::pair<std::string, Dims>> many;
+  for (int i = 0; i < 9; ++i) {
+    many.push_back({"u" + std::to_string(i), {1}});
+  }
+  const auto few = choose({table_of("u{i} -> v{i}\n")}, file_of(many), Model({{"m.v3", {1}}, {"n.v3", {1}}}));
+  ASSERT_FALSE(few.ok());
+  EXPECT_THAT(few.error().message, HasSubstr("the model has 1 of the 9 tensors"));
+}
+
 TEST(ChooseTable, ReportsWhatItCannotDecide) {
   const auto file = file_of({{"a.w", {1}}});
   const Model two({{"m.x.w", {1}}, {"n.x.w", {1}}});
