@@ -57,6 +57,9 @@ class PairsReader : public Reader {
     return fmt::format("pairs: {}, {} of the same person", counted(std::ssize(same_), "pair"),
                        format_count(std::ranges::count(same_, 1)));
   }
+  std::vector<Error> warnings() const override {
+    return warn_of_one_kind(std::ranges::count(same_, 1), std::ssize(same_));
+  }
   Bytes memory() const override { return static_cast<Bytes>(same_.capacity()) + places_memory(); }
 
  protected:
@@ -141,6 +144,15 @@ Result<std::unique_ptr<Reader>> open_list(const SourceSpec& spec, const std::str
 }
 
 }  // namespace
+
+std::vector<Error> warn_of_one_kind(int64_t same, int64_t pairs) {
+  if (pairs == 0 || (same > 0 && same < pairs)) {
+    return {};
+  }
+  const std::string all = pairs == 1 ? "the only pair shows" : fmt::format("all {} pairs show", pairs);
+  return {content_error("XG0443", {"{} {}", all, same == 0 ? "different persons" : "the same person"},
+                        "add pairs of the other kind: an accuracy over one kind says nothing about a threshold")};
+}
 
 Result<std::unique_ptr<Reader>> open_pairs(const SourceSpec& spec, StopFlag stop) {
   constexpr Bytes kStart = 64 * kKiB;  // enough for the first line of a list

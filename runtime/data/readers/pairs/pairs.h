@@ -1,7 +1,9 @@
 // The `pairs` reader: verification sets of pairs of pictures, which show the same person or two.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "graph/base/stop.h"
 #include "runtime/data/readers/reader.h"
@@ -24,5 +26,8 @@ namespace xrun::runtime {
 // open_header, which opens the source in the same way. Errors: XG0401; XG0407 the pickle would run code; XG0412. A
 // picture that is missing or cannot be decoded is a broken sample.
 Result<std::unique_ptr<Reader>> open_pairs(const SourceSpec& spec, StopFlag stop);
+
+// A warning if all pairs are of one kind, of which `same` of `pairs` show the same person (XG0443).
+std::vector<Error> warn_of_one_kind(int64_t same, int64_t pairs);
 
 }  // namespace xrun::runtime

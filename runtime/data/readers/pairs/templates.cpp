@@ -9,6 +9,7 @@
 #include "graph/base/utf8.h"
 #include "graph/settings/pair_fields.h"
 #include "runtime/data/readers/encoded_file.h"
+#include "runtime/data/readers/pairs/pairs.h"
 #include "runtime/data/readers/pairs/template_set.h"
 
 namespace xrun::runtime {
@@ -50,6 +51,7 @@ class TemplatePictures final : public Reader {
     return fmt::format("pairs: {} of {}, {} of the same person; {}", counted(std::ssize(set_.pairs.pairs), "pair"),
                        counted(set_.pairs.templates, "template"), format_count(same_), counted(samples(), "picture"));
   }
+  std::vector<Error> warnings() const override { return warn_of_one_kind(same_, std::ssize(set_.pairs.pairs)); }
   Bytes memory() const override { return set_.memory(); }
 
  private:

@@ -277,6 +277,24 @@ TEST_F(Pairs, AListNamesFilesBelowItsRoot) {
   EXPECT_THAT(open_reader(pairs(packed)).error().message, HasSubstr("z.txt.gz is compressed by gzip"));
 }
 
+TEST_F(Pairs, ASetWithPairsOfOneKindCausesAWarning) {
+  const auto warnings = [&](const std::string& flags) {
+    std::string text;
+    for (const char flag : flags) {
+      text += "a.jpg\tb.jpg\t" + std::string(1, flag) + "\n";
+    }
+    std::string found;
+    for (const Error& warning : open_reader(pairs(write("t.txt", text))).value()->warnings()) {
+      found += warning.code + " " + warning.message;
+    }
+    return found;
+  };
+  EXPECT_EQ(warnings("101"), "");
+  EXPECT_EQ(warnings("111"), "XG0443 all 3 pairs show the same person");
+  EXPECT_EQ(warnings("1"), "XG0443 the only pair shows the same person");
+  EXPECT_EQ(warnings("00"), "XG0443 all 2 pairs show different persons");
+}
+
 TEST_F(Pairs, FaultsOfAListHaveTheirLine) {
   EXPECT_THAT(refused("10\t300\na\t1\t2\n"), HasSubstr("t.bin:1: 2 columns instead of 3"));
   EXPECT_THAT(refused("a\tb\t1\n\na\tb\tc\td\n"), HasSubstr("t.bin:3: 4 columns instead of 3"));
