@@ -26,7 +26,8 @@ const char* help_for(int error_number) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
-      return "check the path; relative paths start at the file that names them";
+      return "check the path; a relative path starts at the file that names it, and on the command line at the "
+             "working directory";
     case EACCES:
     case EPERM:
       return "give the user who runs xrun the right to read it";

@@ -1,6 +1,7 @@
 // `xrun eval`: evaluates a checkpoint on sources of the file.
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <iterator>
 
@@ -31,8 +32,12 @@ Status check_names(const Module& module, const std::vector<std::string>& names) 
   std::ranges::transform(module.data.sources, std::back_inserter(known), &SourceSpec::name);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) == known.end()) {
-      return usage_error("XG0413", {"data `{}` has no source `{}`", module.data.name, name},
-                         nearest_names(name, known));
+      std::error_code ignored;
+      const bool is_path = name.find('.') != std::string::npos && !std::filesystem::exists(name, ignored);
+      return usage_error(
+          "XG0413",
+          {"data `{}` has no source `{}`{}", module.data.name, name, is_path ? ", and there is no such file" : ""},
+          nearest_names(name, known));
     }
   }
   return {};

@@ -151,7 +151,8 @@ Status check_label(double number, int64_t classes) {
   if (number < 0) {
     return content_error("XG0402", {"label {} is below 0", number},
                          number == -1
-                             ? "labels begin at 0; if -1 stands for no label, put `ignore(-1)` before `as_index`"
+                             ? "labels begin at 0; if -1 stands for no label, put `ignore(-1)` before `as_index`, or "
+                               "at the end of a binding without it: label = label -> ignore(-1)"
                              : "labels begin at 0: correct the label, or name the first one: as_index(.., first=..)");
   }
   if (classes > 0 && number >= static_cast<double>(classes)) {

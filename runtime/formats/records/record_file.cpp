@@ -19,7 +19,7 @@ constexpr size_t kFirstRead = 16 * 1024;  // bytes that are read first of a reco
 Error cut_short(Bytes offset, Bytes end, Bytes size) {
   return content_error(
       "XG0412", {"the record at byte {} is cut short: it ends at byte {}, but the file has {}", offset, end, size},
-      "get the file again, or make the index again for the records that it has");
+      "get the file again: it lacks its end");
 }
 
 // Fills the head from the contents of a record, of which at least the part up to the first label is known. `length`:

@@ -122,10 +122,17 @@ Status RecordShard::find_by_index(const ShardPaths& paths, const ShardOptions& o
 
 Status RecordShard::check_index(const std::vector<IndexEntry>& entries, const std::string& path) const {
   for (const IndexEntry& entry : entries) {
-    if (entry.offset % 4 != 0 || entry.offset + static_cast<Bytes>(kPieceHeader) > file_->size()) {
-      return other_file({"{} has key {} at byte {}, but {} has {} bytes, and its records begin at multiples of 4", path,
-                         entry.key, entry.offset, file_->path(), file_->size()},
-                        "index", file_->path());
+    if (entry.offset % 4 != 0) {
+      return other_file(
+          {"{} has key {} at byte {}, but records begin at multiples of 4", path, entry.key, entry.offset}, "index",
+          file_->path());
+    }
+    if (entry.offset + static_cast<Bytes>(kPieceHeader) > file_->size()) {
+      return content_error(
+          "XG0412",
+          {"{} has key {} at byte {}, but {} ends at byte {}", path, entry.key, entry.offset, file_->path(),
+           file_->size()},
+          {"get {} again if it was cut short, or name the index that was written together with it", file_->path()});
     }
   }
   // One damaged record is a broken sample; the index of another file is wrong nearly everywhere.

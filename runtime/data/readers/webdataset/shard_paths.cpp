@@ -56,8 +56,10 @@ Status add_pattern(const std::string& path, std::vector<std::string>& paths) {
   XRUN_ASSIGN(const Glob match, Glob::parse(name));
   XRUN_ASSIGN(const size_t found, add_files(directory, match, paths));
   if (found == 0) {
-    return content_error("XG0401", {"no file {} {}", is_directory ? "with the extension .tar is in" : "fits", path},
-                         "check the path; relative paths start at the file that names them");
+    return content_error(
+        "XG0401", {"no file {} {}", is_directory ? "with the extension .tar is in" : "fits", path},
+        "check the path; a relative path starts at the file that names it, and on the command line at the "
+        "working directory");
   }
   return {};
 }
