@@ -124,10 +124,10 @@ Result<Choice> choose_table(std::span<const NameTable> tables, std::span<const F
     return content_error("XG0941", {"{} fits several name tables: {}", files, fmt::join(equal, ", ")},
                          {"choose one: --names {}", equal[0]});
   }
-  if (best.places.size() > 1 && best.landed * 2 <= best.named) {
-    return nothing_fits(tables, best, tensors, at, files);
-  }
   if (best.places.size() > 1) {
+    if (best.landed * 2 <= best.named) {  // a few common names, not the network
+      return nothing_fits(tables, best, tensors, at, files);
+    }
     std::vector<std::string> texts;
     std::ranges::transform(best.places, std::back_inserter(texts), place_text);
     return content_error(
