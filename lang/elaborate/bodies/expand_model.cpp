@@ -10,7 +10,7 @@ namespace xrun::lang {
 void Evaluator::model_input(const Ast& ast, const Stmt& stmt, Scope& scope) {
   const Name& name = ast[stmt.names][0];
   auto type = tensor_type(ast, stmt.type, scope);
-  if (type && options_.f32_inputs && (type->dtype == DType::kBF16 || type->dtype == DType::kF16)) {
+  if (type && options_.f32_inputs && is_narrow(type->dtype)) {
     type->dtype = DType::kF32;
   }
   const Datum value = type ? make_tensor(work_.graph.add_input(std::string(name.text), *type)) : Datum();
