@@ -220,6 +220,24 @@ TEST_F(Preview, OtherSourcesAreReadAsInAnEvaluation) {
   EXPECT_THAT(text.out, HasSubstr("owl"));
 }
 
+TEST_F(Preview, PairsAreReadByTheNameThatThePictureHasInTraining) {
+  ASSERT_EQ(run_xrun({"data", "convert", "pictures", "train.tar"}, {.directory = dir.path()}).exit, 0);
+  dir.write("pairs.txt", "pictures/cat/0.ppm pictures/cat/1.ppm 1\npictures/cat/0.ppm pictures/owl/0.ppm 0\n");
+  std::string text = model_text("decode(8)");
+  for (const auto& [old, changed] :
+       {std::pair<std::string, std::string>{"folder(\"pictures\")", "webdataset(\"train.tar\")"},
+        {"folder(\"tests\")", "pairs(\"pairs.txt\")"},
+        {"image = file", "image = image"},
+        {"label = label", "label = cls"}}) {
+    text.replace(text.find(old), old.size(), changed);
+  }
+  dir.write("m.xgraph", text);
+  const auto all = lines({"--source", "test"});
+  ASSERT_EQ(all.size(), 5U);
+  EXPECT_THAT(all[2]["name"].get<std::string>(), HasSubstr("cat/0.ppm"));
+  EXPECT_THAT(all[3]["name"].get<std::string>(), HasSubstr("owl/0.ppm"));
+}
+
 TEST_F(Preview, ABrokenSampleIsAnEmptyCellAndAWarning) {
   dir.write("pictures/owl/2.ppm", "P6\n8 8\n255\nshort");
   const CommandResult result = preview({"--format", "json"});
