@@ -16,6 +16,8 @@ namespace {
 constexpr Seconds kPatience = 600;
 constexpr int kMissing = 3;  // exit status of the script if it cannot import a package
 
+constexpr const char* kImports = "import numpy, onnxruntime";
+
 // Arguments: the model, the folder, the number of rows, then for each input its name, NumPy type and the dimensions of
 // a row.
 constexpr const char* kScript = R"(
@@ -80,6 +82,20 @@ std::string last_line(std::string text) {
 }
 
 }  // namespace
+
+Status check_onnxruntime(const std::string& python) {
+  ChildProcess child;
+  if (child.start({python, "-c", kImports}, {.output = "/dev/null"}) != 0) {
+    return usage_error(
+        "XG0905", {"`--python {}` cannot be started", python},
+        "name a Python that has onnxruntime, or leave the flag out: then `python3` is used if it has it");
+  }
+  if (child.wait_at_most(kPatience) != 0) {
+    return usage_error("XG0905", {"`--python {}` has no onnxruntime or no NumPy", python},
+                       {"install them (`{} -m pip install onnxruntime`), or leave the flag out", python});
+  }
+  return {};
+}
 
 Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string& file, const ops::OnnxGraph& graph,
                                    std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder) {

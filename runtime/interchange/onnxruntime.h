@@ -26,6 +26,9 @@ struct OnnxRunInput {
   std::vector<int64_t> dims;  // the dimensions of a row
 };
 
+/// Errors: XG0905 `python` (found in PATH unless it has a slash) does not start, or has no NumPy or onnxruntime.
+Status check_onnxruntime(const std::string& python);
+
 /// Starts `python` (found in PATH unless it has a slash), which loads the file and computes `rows` rows. `folder`: an
 /// existing folder for inputs and results. Waits at most ten minutes. Errors: XG0932 onnxruntime rejects the file, or
 /// does not end; kWorld XG0901 the folder cannot be written.

@@ -110,8 +110,9 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
     runtime::read_exported(module.graph, session->state(), constant, out);
   };
   XRUN_ASSIGN(exported.written, runtime::write_onnx(exported.graph, values, file));
-  XRUN_ASSIGN(exported.comparison, compare_with_onnxruntime(planned, *session, exported.graph, options, file.path,
-                                                            folder->path(), args.python));
+  XRUN_ASSIGN(exported.comparison,
+              compare_with_onnxruntime(planned, *session, exported.graph, options, file.path, folder->path(),
+                                       args.python.empty() ? "python3" : args.python));
   XRUN_TRY(check_differences(exported.comparison));
   if (exported.written.data_bytes > 0) {
     XRUN_TRY(folder->release(file.data_name, args.output + ".data", kOnnxKind.code));
@@ -229,7 +230,8 @@ Status check_arguments(const ExportArgs& args) {
     return usage_error("XG0905", "`--topk` selects the classes of a head, but no head is exported",
                        "name it: --with-head NAME");
   }
-  return check_place(args.output, kOnnxKind);
+  XRUN_TRY(check_place(args.output, kOnnxKind));
+  return args.python.empty() ? Status() : runtime::check_onnxruntime(args.python);
 }
 
 }  // namespace

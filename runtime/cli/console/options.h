@@ -128,7 +128,7 @@ struct ExportArgs {
   std::vector<std::string> outputs;  // outputs of the model; empty: all of them
   std::vector<std::string> heads;    // heads whose results are also outputs
   int topk = 0;                      // best classes of each head; 0: all logits
-  std::string python = "python3";    // the interpreter that has onnxruntime
+  std::string python;                // the interpreter that has onnxruntime; empty: python3, if it has it
   bool fp8_rows = false;             // class rows that the model keeps in fp8 stay in fp8
   bool preprocess = false;           // the stages of the data block are nodes of the file
   bool anyway = false;               // also export if the file has another model than the checkpoint

@@ -35,6 +35,11 @@ Status check_heads(const Graph& graph, const ExportArgs& args) {
 }  // namespace
 
 Status check_weights_flags(const ExportArgs& args) {
+  if (!args.python.empty()) {
+    return usage_error("XG0905",
+                       {"`--python` names the Python that runs an ONNX file, but {} holds only weights", args.output},
+                       "leave it out, or name a file that ends in .onnx");
+  }
   if (!args.outputs.empty() || args.topk > 0 || args.fp8_rows || args.preprocess) {
     return usage_error("XG0905",
                        {"`{}` selects what an ONNX file computes, but {} holds only weights",

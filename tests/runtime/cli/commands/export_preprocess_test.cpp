@@ -251,8 +251,8 @@ TEST_F(Preprocess, ColumnsAreStandardizedInTheFile) {
   directory_.write("t.csv", rows);
   train(table_model("columns(0..5) -> standardize -> fill_missing(0) -> scale(0.5)"));
   const std::string onnxruntime = find_onnxruntime();
-  const auto exported = run({"export", "ckpt/t", "-o", "m.onnx", "--preprocess", "--with-head", "id", "--format",
-                             "json", "--python", onnxruntime.empty() ? "no-such-python" : onnxruntime});
+  const auto exported = run(
+      with_onnxruntime({"export", "ckpt/t", "-o", "m.onnx", "--preprocess", "--with-head", "id", "--format", "json"}));
   ASSERT_EQ(exported.exit, 0) << exported.err;
   const Json json = Json::parse(exported.out);
   EXPECT_EQ(json.at("inputs").at(0).at("name"), "x");

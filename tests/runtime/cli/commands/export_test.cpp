@@ -124,13 +124,10 @@ INSTANTIATE_TEST_SUITE_P(All, ExportedNetworks, ::testing::ValuesIn(kNetworks),
 TEST_F(Export, BestClassesOfACosineHeadAreFurtherOutputs) {
   train(picture_model("", "  feature = x -> conv(8, 3) -> bn -> relu -> global_avg_pool\n", "arcface(id, label)",
                       "cosine_classifier(feature, 10)"));
-  std::vector<std::string> words{"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--topk", "3"};
-  const std::string python = find_onnxruntime();
-  words.insert(words.end(), {"--python", python.empty() ? "no-such-python" : python});
-  const auto result = run(words);
+  const auto result = run(with_onnxruntime({"export", "ckpt/t", "-o", "m.onnx", "--with-head", "id", "--topk", "3"}));
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("outputs feature[N,8] id_classes[N,3] id_logits[N,3]"));
-  if (!python.empty()) {
+  if (!find_onnxruntime().empty()) {
     EXPECT_THAT(result.out, HasSubstr("16 of 16 first classes are equal"));
   }
   EXPECT_FALSE(fs::exists(path("m.onnx.data")));
@@ -191,10 +188,34 @@ TEST_F(Export, AModelInMixedPrecisionIsExportedInF32) {
   train(picture_model("", "  feature = x -> conv(8, 3) -> bn -> relu -> global_avg_pool\n",
                       "softmax_ce(id, label)\n"
                       "  precision = mixed(bf16)"));
-  const auto result = run({"export", "ckpt/t", "-o", "m.onnx", "--python", "no-such-python"});
+  const auto result = run({"export", "ckpt/t", "-o", "m.onnx"});
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("head `id` is left out; with it, the file has 360 B more: --with-head id"));
-  EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime: `no-such-python` cannot be started"));
+}
+
+// A Python without onnxruntime that is named on the command line is an error before the work, and without the flag a
+// note.
+TEST_F(Export, ANamedPythonMustHaveOnnxruntime) {
+  train(picture_model("", "  feature = x -> conv(8, 3) -> relu -> global_avg_pool\n"));
+  directory_.write("bare", "#!/bin/sh\nexit 1\n");
+  fs::permissions(path("bare"), fs::perms::owner_all);
+  for (const auto& [python, message] :
+       {std::pair<std::string, std::string>{"no-such-python", "`--python no-such-python` cannot be started"},
+        {"./bare", "`--python ./bare` has no onnxruntime or no NumPy"}}) {
+    const auto refused = run({"export", "ckpt/t", "-o", "m.onnx", "--python", python});
+    EXPECT_EQ(refused.exit, 2) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(path("m.onnx")));
+  }
+  fs::rename(path("bare"), path("python3"));
+  const auto result =
+      run_xrun({"export", "ckpt/t", "-o", "m.onnx"},
+               {.directory = directory_.path(), .environment = {{"PATH", directory_.path() + ":/usr/bin:/bin"}}});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("not run in onnxruntime"));
+  const auto weights = run({"export", "ckpt/t", "-o", "m.safetensors", "--python", "python3"});
+  EXPECT_EQ(weights.exit, 2);
+  EXPECT_THAT(weights.err, HasSubstr("but m.safetensors holds only weights"));
 }
 
 TEST_F(Export, InputsOfTwoBytesAreExportedInF32) {
@@ -204,7 +225,7 @@ TEST_F(Export, InputsOfTwoBytesAreExportedInF32) {
                                      "softmax_ce(id, label)\n  precision = mixed(" + type + ")");
     text.replace(text.find("f32[N, 4"), 3, type);
     train(text);
-    const auto result = run({"export", "ckpt/t", "-o", "m.onnx", "--python", python.empty() ? "none" : python});
+    const auto result = run(with_onnxruntime({"export", "ckpt/t", "-o", "m.onnx"}));
     EXPECT_EQ(result.exit, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr(python.empty() ? "not run in onnxruntime" : "compared on 16 random inputs"));
     const auto named = run({"export", "m.xgraph", "ckpt/t", "-o", "m.safetensors"});

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace xrun::testing {
 
@@ -19,6 +20,14 @@ inline std::string find_onnxruntime() {
     }
   }
   return "";
+}
+
+// Adds `--python` if a Python has onnxruntime; otherwise an export compares nothing.
+inline std::vector<std::string> with_onnxruntime(std::vector<std::string> words) {
+  if (const std::string python = find_onnxruntime(); !python.empty()) {
+    words.insert(words.end(), {"--python", python});
+  }
+  return words;
 }
 
 }  // namespace xrun::testing
