@@ -80,7 +80,8 @@ struct Reason {
     kRowBlocks,         // no other number divides row blocks and devices
     kHeadState,         // `head_state`
     kActivationsFit,    // nothing needs to be computed again
-    kCheapestThatFits,  // the activations fit only if some are computed again
+    kCheapestThatFits,  // the activations fit only if some are computed again; no cheaper choice fits
+    kFits,              // they fit only if some are computed again; a cheaper choice may fit
   };
 
   Key key = Key::kStored;

@@ -187,9 +187,10 @@ Reason explain_recompute(const Fitted& chosen, const SearchInput& input) {
   for (const Stage& stage : chosen.training.stages) {
     reason.of += std::ssize(stage.forward);
   }
-  set_cause(reason, input.hints.hinted ? Cause::kAskedFor
-                    : reason.value > 0 ? Cause::kCheapestThatFits
-                                       : Cause::kActivationsFit);
+  set_cause(reason, input.hints.hinted        ? Cause::kAskedFor
+                    : reason.value == 0       ? Cause::kActivationsFit
+                    : chosen.candidate.proven ? Cause::kCheapestThatFits
+                                              : Cause::kFits);
   return reason;
 }
 

@@ -114,7 +114,9 @@ std::string cause_text(const Reason& reason) {
     case Cause::kActivationsFit:
       return "activations fit";
     case Cause::kCheapestThatFits:
-      return "the cheapest that fits";
+      return "the cheapest that fits, by estimated memory";
+    case Cause::kFits:
+      return "fits; fewer may fit";
   }
   return "";
 }

@@ -163,6 +163,7 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
       if (made.empty()) {
         break;
       }
+      made[0].proven = made[0].proven && i == 0;  // later limits may be lower than necessary
       XRUN_ASSIGN(Fitted fitted, realise(input, made[0]));
       if (limits.hold(fitted)) {
         return with_kept_logits(input, limits, std::move(fitted));

@@ -5,8 +5,8 @@
 
 #include "graph/base/result.h"
 #include "graph/module.h"
+#include "planner/partition/partition.h"
 #include "planner/search/chain.h"
-#include "planner/search/partition.h"
 
 namespace xrun::planner {
 

@@ -1,5 +1,5 @@
 // Rematerialization: determines which forward nodes of a stage run again in its backward pass. The partition chooses
-// layers (planner/search/partition.h), but not all of them need to run, and others may have to run with them.
+// layers (planner/partition/partition.h), but not all of them need to run, and others may have to run with them.
 #pragma once
 
 #include <vector>

@@ -157,10 +157,9 @@ class CutMemo {
     if (free && known_ && *known_ == plain) {
       for (Partition& made : cuts_) {
         for (size_t s = 0; s < made.stages.size(); ++s) {
-          const bool fits = choose_recompute(
-              request, micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches),
-              made.stages[s]);
-          XRUN_CHECK(fits, "there is no limit");
+          const int held =
+              micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches);
+          XRUN_CHECK(choose_recompute(request, held, made.stages[s]).fits, "there is no limit");
         }
       }
       return cuts_;
@@ -208,7 +207,10 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   }
   std::vector<Candidate> best;
   for (const Partition& cuts : all) {
-    Candidate candidate{.setting = setting, .recompute = recompute, .decision = outline(input, setting)};
+    Candidate candidate{.setting = setting,
+                        .recompute = recompute,
+                        .decision = outline(input, setting),
+                        .proven = recompute == Recompute::kAuto && cuts.proven()};
     Decision& decision = candidate.decision;
     add_stages(input, setting, request, cuts, decision);
     count_memory(input, cuts, candidate);

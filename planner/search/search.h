@@ -38,6 +38,7 @@ struct Candidate {
   Bytes largest_stage = 0;  // memory of the largest stage, as estimated by the partition
   Bytes all_stages = 0;     // memory of all stages of all replicas together
   Bytes largest_node = 0;   // memory of the node that needs the most, in a cluster
+  bool proven = false;      // no cuts with chosen layers to run again have a smaller objective within the limits
 };
 
 // The memory that the stages of a pipeline may hold; 0: no limit.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "graph/module.h"
+#include "planner/partition/partition.h"
 #include "planner/program/machine.h"
 #include "planner/search/chain.h"
-#include "planner/search/partition.h"
 
 namespace xrun::planner {
 

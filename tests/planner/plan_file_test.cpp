@@ -123,7 +123,8 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
                    {.key = Key::kMicroBatches, .value = 1, .rows = 64},
                    {.key = Key::kShards, .head = "id", .value = 3, .cause = Cause::kHeadState, .head_state = state},
                    {.key = Key::kShards, .head = "b", .value = 3, .cause = Cause::kHeadState, .head_state = narrow},
-                   {.key = Key::kRecompute, .value = 3, .of = 10, .cause = Cause::kCheapestThatFits}};
+                   {.key = Key::kRecompute, .value = 3, .of = 10, .cause = Cause::kCheapestThatFits},
+                   {.key = Key::kRecompute, .value = 4, .of = 10, .cause = Cause::kFits}};
   const auto loaded = load_plan_bytes(plan_bytes(made.plan));
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
@@ -139,7 +140,8 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
                 "block: `norm_rows=32` would use both devices, 43 % faster, with statistics of fewer rows",
                 "micro_batches = 1: 64 rows each", "shards id = 3: head state is 4.0 KiB in a file" + logits,
                 "shards b = 3: head state is 4.0 KiB in a file (rows in f32, states in bf16)" + logits,
-                "recompute = 3 of 10 layers: the cheapest that fits"}));
+                "recompute = 3 of 10 layers: the cheapest that fits, by estimated memory",
+                "recompute = 4 of 10 layers: fits; fewer may fit"}));
   EXPECT_EQ(loaded->why[0].rival->step, rival.step);
   EXPECT_EQ(loaded->why[0].rival->memory, rival.memory);
   EXPECT_FALSE(loaded->why[3].head_state->states.has_value());

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planner/search/partition.h"
+#include "planner/partition/partition.h"
 
 namespace xrun::planner {
 

@@ -1,22 +1,20 @@
 // Computes memory and time of a stage, and chooses the layers that run again so that the stage fits (declared in
-// planner/search/partition.h). Layers that run again even without a memory limit are taken first. If the stage then
-// exceeds the cap, the cheapest set of the other layers that frees the excess is a knapsack problem, solved by branch
-// and bound: layers are tried in the order of their seconds per freed byte; the lower bound of a branch is the greedy
-// solution that may take a fraction of its last layer. The number of visited branches is limited, so for very large
-// stages the result may be only nearly optimal.
-// Tests: tests/planner/search/partition_test.cpp
+// planner/partition/partition.h). If the stage exceeds the cap, the cheapest set of layers that frees the excess is a
+// knapsack problem, solved by branch and bound: layers are tried in the order of their seconds per freed byte; the
+// lower bound of a branch is the greedy solution that may take a fraction of its last layer. The number of visited
+// branches is limited, so for very large stages the result may be only nearly optimal, which the result says. Tests:
+// tests/planner/partition/partition_test.cpp
 #include <algorithm>
 #include <limits>
 
-#include "planner/search/partition.h"
+#include "planner/partition/partition.h"
 
 namespace xrun::planner {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A layer that may run again, with the bytes that this frees for one micro-batch, and the time that it costs minus the
-// price of these bytes.
+// A layer that may run again, with the bytes that this frees for one micro-batch, and the time that it costs.
 struct Item {
   int layer;
   Bytes bytes;
@@ -45,6 +43,7 @@ class Cheapest {
   }
 
   bool found() const { return best_ < kInfinity; }
+  bool proven() const { return !gave_up_; }
   const std::vector<int>& layers() const { return chosen_best_; }
 
  private:
@@ -69,7 +68,11 @@ class Cheapest {
       }
       return;
     }
-    if (at == items_.size() || visits_-- <= 0 || spent + bound(at, need) >= best_) {
+    if (at == items_.size() || spent + bound(at, need) >= best_) {
+      return;
+    }
+    if (visits_-- <= 0) {
+      gave_up_ = true;
       return;
     }
     chosen_.push_back(items_[at].layer);
@@ -90,26 +93,12 @@ class Cheapest {
   std::vector<Bytes> bytes_before_{0};  // entry i: sum over the items before i; the last entry is the sum over all
   std::vector<Seconds> seconds_before_{0};
   int64_t visits_ = 0;  // the first descent is greedy, so a good result exists when visits run out
+  bool gave_up_ = false;
 };
 
-// Returns the time to run a layer again minus the price of the bytes that it would keep for `held` micro-batches.
-Seconds time_beyond_price(const PartitionRequest& request, int held, const PartitionLayer& layer) {
-  return layer.forward - request.seconds_per_kept_byte * static_cast<double>(held * layer.saved);
-}
-
 // Whether a layer runs again even without a memory limit.
-bool runs_again(const PartitionRequest& request, int held, const PartitionLayer& layer) {
-  switch (request.recompute) {
-    case Recompute::kNone:
-      return false;
-    case Recompute::kAll:
-      return true;
-    case Recompute::kChosen:
-      return layer.again;
-    case Recompute::kAuto:
-      return time_beyond_price(request, held, layer) < 0;
-  }
-  return false;
+bool runs_again(const PartitionRequest& request, const PartitionLayer& layer) {
+  return request.recompute == Recompute::kAll || (request.recompute == Recompute::kChosen && layer.again);
 }
 
 }  // namespace
@@ -126,31 +115,31 @@ StageSums::StageSums(const PartitionRequest& request, int held, int begin)
 
 void StageSums::add_layer() {
   const PartitionLayer& layer = request_.layers[static_cast<size_t>(end_++)];
-  const bool again = runs_again(request_, held_, layer);
+  const bool again = runs_again(request_, layer);
   forward_ += layer.forward;
   backward_ += layer.backward;
   repeated_ += again ? layer.forward : 0;
   memory_ += layer.resident + (again ? 0 : held_ * layer.saved);
 }
 
-bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage) {
+Recomputation choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage) {
   StageSums sums(request, held, stage.begin);
   std::vector<Item> others;
   stage.recomputed.clear();
   for (int l = stage.begin; l < stage.end; ++l) {
     sums.add_layer();
     const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
-    if (runs_again(request, held, layer)) {
+    if (runs_again(request, layer)) {
       stage.recomputed.push_back(l);
     } else if (layer.saved > 0) {
-      others.push_back({l, layer.saved, time_beyond_price(request, held, layer)});
+      others.push_back({l, layer.saved, layer.forward});
     }
   }
   stage.forward = sums.forward();
   stage.backward = sums.backward();
   stage.memory = sums.memory();
   if (sums.fits() || request.recompute != Recompute::kAuto) {
-    return sums.fits();
+    return {.fits = sums.fits()};
   }
   // The bytes freed for one micro-batch, times `held`, must cover the excess over the cap.
   const Cheapest cheapest(request, std::move(others), (stage.memory - request.cap + held - 1) / held);
@@ -161,7 +150,7 @@ bool choose_recompute(const PartitionRequest& request, int held, PartitionStage&
     stage.memory -= held * layer.saved;
   }
   std::sort(stage.recomputed.begin(), stage.recomputed.end());
-  return cheapest.found() && stage.memory <= request.cap;
+  return {.fits = cheapest.found() && stage.memory <= request.cap, .proven = cheapest.proven()};
 }
 
 }  // namespace xrun::planner

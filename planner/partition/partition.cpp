@@ -4,23 +4,28 @@
 // stage used), for K stages, n layers and M micro-batches. No further bounds are tried as soon as the least time of all
 // layers + (M - 1) · t is no better than the best result so far. Source: Zheng et al., "Alpa", OSDI 2022, section 5.2,
 // with recomputation per stage (docs/internals/algorithms.md, "Partition").
-#include "planner/search/partition.h"
+//
+// Chains of many layers have too many bounds to try them all. Bounds within 1 / 1000 of each other then form a range,
+// of which only the last bound is tried. The least sum S under it and the first bound t of the range prove that no cuts
+// of the range are better than S + (M - 1) · t; a range for which that is less than the best result is divided again.
+#include "planner/partition/partition.h"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
 
 #include "graph/base/check.h"
-#include "planner/search/coarse_layers.h"
-#include "planner/search/total_memory.h"
+#include "planner/partition/coarse_layers.h"
+#include "planner/partition/stage_times.h"
+#include "planner/partition/total_memory.h"
 
 namespace xrun::planner {
 namespace {
 
-// With up to this many layers, every bound on the largest stage is tried. With more, bounds within 1 / 1000 of each
-// other are tried once.
-constexpr int kExactLayers = 48;
+// With up to this many layers, every bound on the largest stage is tried. With more, they are tried by ranges.
+constexpr int kFewLayers = 48;
+// Objectives that differ by less than this fraction are equal.
+constexpr double kRounding = 1e-12;
 
 // With more layers than this, neighbouring layers are merged, since the tables grow with the square of the layers.
 constexpr int kMostLayers = 2048;
@@ -29,90 +34,12 @@ constexpr int kMostLayersChosen = 256;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Times and costs of every possible stage, by the number of micro-batches that it holds.
-class StageTable {
- public:
-  explicit StageTable(const PartitionRequest& request) : request_(request), size_(request.layers.size() + 1) {
-    // Without a limit or price of memory, the number of held micro-batches makes no difference.
-    const bool alike = request.cap == 0 && request.seconds_per_kept_byte == 0;
-    for (int s = 0; s < request.stages; ++s) {
-      const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
-      Table& table = by_held_[alike ? 0 : held];
-      if (table.times.empty()) {
-        fill(held, table);
-      }
-      by_stage_.push_back(&table);
-    }
-  }
-
-  // Returns the times of stage `s` if it begins at layer `begin`; index: end. A time is infinite if the stage does not
-  // fit.
-  const Seconds* times(int s, int begin) const {
-    return by_stage_[static_cast<size_t>(s)]->times.data() + static_cast<size_t>(begin) * size_;
-  }
-  // Returns these times plus the price of the memory that the stage holds.
-  const Seconds* costs(int s, int begin) const {
-    const Table& table = *by_stage_[static_cast<size_t>(s)];
-    return (table.costs.empty() ? table.times : table.costs).data() + static_cast<size_t>(begin) * size_;
-  }
-
-  std::vector<Seconds> distinct_times() const {
-    std::vector<Seconds> times;
-    for (const auto& [held, table] : by_held_) {
-      std::copy_if(table.times.begin(), table.times.end(), std::back_inserter(times),
-                   [](Seconds t) { return t < kInfinity; });
-    }
-    std::sort(times.begin(), times.end());
-    times.erase(std::unique(times.begin(), times.end()), times.end());
-    return times;
-  }
-
- private:
-  struct Table {
-    std::vector<Seconds> times;
-    std::vector<Seconds> costs;  // empty if memory has no price
-  };
-  size_t place(int begin, int end) const { return static_cast<size_t>(begin) * size_ + static_cast<size_t>(end); }
-
-  void fill(int held, Table& table) const {
-    const double price = request_.seconds_per_kept_byte;
-    table.times.assign(size_ * size_, kInfinity);
-    table.costs.assign(price > 0 ? size_ * size_ : 0, kInfinity);
-    const int n = static_cast<int>(request_.layers.size());
-    // A single stage has all layers.
-    const bool whole = request_.stages == 1;
-    for (int begin = 0; begin < (whole ? 1 : n); ++begin) {
-      StageSums sums(request_, held, begin);
-      for (int end = begin + 1; end <= n; ++end) {
-        sums.add_layer();
-        if (whole && end < n) {
-          continue;
-        }
-        PartitionStage stage{.begin = begin, .end = end, .forward = sums.forward(), .backward = sums.backward()};
-        stage.memory = sums.memory();
-        if (!sums.fits() && (request_.recompute != Recompute::kAuto || !choose_recompute(request_, held, stage))) {
-          break;  // more layers do not fit either
-        }
-        table.times[place(begin, end)] = stage.time();
-        if (price > 0) {
-          table.costs[place(begin, end)] = stage.time() + price * static_cast<double>(stage.memory);
-        }
-      }
-    }
-  }
-
-  const PartitionRequest& request_;
-  size_t size_;
-  std::map<int, Table> by_held_;
-  std::vector<const Table*> by_stage_;
-};
-
-// Sets each of next[first .. last] to the sum of `before`, its cost and its hop, if the sum is smaller. Most of the
+// Sets each of next[first .. last] to the sum of `before`, its time and its hop, if the sum is smaller. Most of the
 // time is spent in this loop. The compiler vectorizes it, but not if the function is inlined.
-[[gnu::noinline]] void lower(double* __restrict next, double before, const double* costs, const double* hops, int first,
+[[gnu::noinline]] void lower(double* __restrict next, double before, const double* times, const double* hops, int first,
                              int last) {
   for (int j = first; j <= last; ++j) {
-    const double sum = before + costs[j] + hops[j];
+    const double sum = before + times[j] + hops[j];
     const double known = next[j];
     next[j] = sum < known ? sum : known;
   }
@@ -138,61 +65,88 @@ class Partitioner {
   }
 
   std::vector<Partition> run() {
-    std::vector<Partition> found;
-    const std::vector<Seconds> bounds = table_.distinct_times();
-    if (bounds.empty()) {
-      return found;
-    }
-    const double rest = request_.micro_batches - 1;
-    const double least = cheapest(bounds.back());
+    bounds_ = table_.distinct_times();
+    const double least = bounds_.empty() ? kInfinity : cheapest(bounds_.back());
     if (least == kInfinity) {
-      return found;
+      return {};
     }
     // Finds the smallest bound under which any cuts fit.
     size_t low = 0;
-    for (size_t high = bounds.size() - 1; low < high;) {
+    for (size_t high = bounds_.size() - 1; low < high;) {
       const size_t middle = (low + high) / 2;
-      possible(bounds[middle]) ? high = middle : low = middle + 1;
+      possible(bounds_[middle]) ? high = middle : low = middle + 1;
     }
-    double best = kInfinity;
-    double worth = kInfinity;  // alternatives within a quarter of the optimum are worth a simulation
     double seen = 0;
-    for (size_t at = low; at < bounds.size(); ++at) {
-      const double floor = least + rest * bounds[at];
-      const bool enough = static_cast<int>(found.size()) >= request_.candidates;
-      if (floor >= best && (enough || floor > worth)) {
+    std::vector<Range> ranges;
+    for (size_t at = low; at < bounds_.size(); ++at) {
+      const double floor = least + times_of_largest() * bounds_[at];
+      const bool enough = static_cast<int>(found_.size()) >= request_.candidates;
+      // Alternatives within a quarter of the optimum are worth a simulation.
+      if (floor >= best_objective_ && (enough || floor > 1.25 * best_objective_)) {
         break;
       }
-      if (floor >= best) {
-        if (bounds[at] < 1.01 * seen) {
+      const size_t first = at;
+      if (floor >= best_objective_) {
+        if (bounds_[at] < 1.01 * seen) {
           continue;  // a bound close to the last one would give almost the same partition
         }
-      } else if (n_ > kExactLayers) {
-        // Bounds within 1 / 1000 form a window, since no prediction of many layers is more exact. The last bound of a
-        // window allows all cuts that the others allow; the first one would exclude the best cuts.
-        const auto behind =
-            std::upper_bound(bounds.begin() + static_cast<std::ptrdiff_t>(at), bounds.end(), 1.001 * bounds[at]);
-        at = static_cast<size_t>(behind - bounds.begin()) - 1;
+      } else if (n_ > kFewLayers) {
+        const auto after =
+            std::upper_bound(bounds_.begin() + static_cast<std::ptrdiff_t>(at), bounds_.end(), 1.001 * bounds_[at]);
+        at = static_cast<size_t>(after - bounds_.begin()) - 1;
       }
-      seen = bounds[at];
-      const double sum = cheapest(bounds[at]);
-      Partition made = trace(bounds[at], sum);
-      if (made.objective < best) {
-        best = made.objective;
-        worth = 1.25 * best;
-      }
-      add(found, std::move(made));
+      seen = bounds_[at];
+      ranges.push_back(attempt(first, at));
     }
-    std::stable_sort(found.begin(), found.end(),
+    while (!ranges.empty()) {
+      divide(ranges);
+    }
+    std::stable_sort(found_.begin(), found_.end(),
                      [](const Partition& a, const Partition& b) { return a.objective < b.objective; });
-    found.resize(std::min(found.size(), static_cast<size_t>(std::max(1, request_.candidates))));
-    for (Partition& made : found) {
-      made.objective -= request_.seconds_per_kept_byte * static_cast<double>(made.memory());
-    }
-    return found;
+    found_.resize(std::min(found_.size(), static_cast<size_t>(std::max(1, request_.candidates))));
+    found_[0].bound = table_.proven() ? found_[0].objective : 0;
+    return std::move(found_);
   }
 
  private:
+  // Bounds of which no cuts were tried, first .. last - 1, with the least sum of stage times under the last of them or
+  // a larger bound.
+  struct Range {
+    size_t first = 0;
+    size_t last = 0;
+    double sum = 0;
+  };
+
+  double times_of_largest() const { return request_.micro_batches - 1; }
+
+  // Finds the best cuts under the bound `last`, and returns the smaller bounds from `first` on under which there may be
+  // other ones.
+  Range attempt(size_t first, size_t last) {
+    const double sum = cheapest(bounds_[last]);
+    if (sum == kInfinity) {
+      return {};
+    }
+    Partition made = trace(bounds_[last], sum);
+    best_objective_ = std::min(best_objective_, made.objective);
+    const Seconds largest = std::ranges::max(made.stages, {}, &PartitionStage::time).time();
+    const auto same = std::lower_bound(bounds_.begin(), bounds_.end(), largest * (1 - kRounding));
+    add(found_, std::move(made));
+    return {first, std::min(last, static_cast<size_t>(same - bounds_.begin())), sum};
+  }
+
+  // Takes a range, and divides it if its bounds may allow better cuts.
+  void divide(std::vector<Range>& ranges) {
+    const Range range = ranges.back();
+    ranges.pop_back();
+    if (range.first >= range.last ||
+        range.sum + times_of_largest() * bounds_[range.first] >= best_objective_ * (1 - kRounding)) {
+      return;
+    }
+    const size_t middle = (range.first + range.last) / 2;
+    ranges.push_back({middle + 1, range.last, range.sum});
+    ranges.push_back(attempt(range.first, middle));
+  }
+
   double hop(int position) const {
     return position == n_ ? 0.0
                           : request_.seconds_per_boundary_byte *
@@ -260,9 +214,8 @@ class Partitioner {
       double* next = best_.data() + static_cast<size_t>(s + 1) * width;
       for (int i = s; i <= last_begin(s); ++i) {
         if (begins(i, now[i])) {
-          const Seconds* costs = table_.costs(s, i);
           const Ends ends = ends_within(limit, s, i);
-          lower(next, now[i], costs, hops_.data(), ends.first, ends.last);
+          lower(next, now[i], table_.times(s, i), hops_.data(), ends.first, ends.last);
         }
       }
     }
@@ -279,7 +232,7 @@ class Partitioner {
       if (begins(i, now[i])) {
         const Ends ends = ends_within(limit, s, i);
         if (ends.first <= end && end <= ends.last &&
-            now[i] + table_.costs(s, i)[end] + hops_[static_cast<size_t>(end)] == best_of(s + 1)[end]) {
+            now[i] + table_.times(s, i)[end] + hops_[static_cast<size_t>(end)] == best_of(s + 1)[end]) {
           return i;
         }
       }
@@ -300,9 +253,8 @@ class Partitioner {
       PartitionStage& stage = made.stages[static_cast<size_t>(s)];
       stage.begin = begin;
       stage.end = end;
-      const bool fits = choose_recompute(
-          request_, micro_batches_held(request_.pipeline, s, request_.stages, request_.micro_batches), stage);
-      XRUN_CHECK(fits, "a stage of the optimum does not fit");
+      const int held = micro_batches_held(request_.pipeline, s, request_.stages, request_.micro_batches);
+      XRUN_CHECK(choose_recompute(request_, held, stage).fits, "a stage of the optimum does not fit");
       largest = std::max(largest, stage.time());
       end = begin;
     }
@@ -323,21 +275,29 @@ class Partitioner {
   const PartitionRequest& request_;
   int n_;
   int last_cut_;
-  StageTable table_;
+  StageTimes table_;
   std::vector<Seconds> hops_;               // index: position; time of the hop to a stage that begins there
   std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later layer that is pinned to another stage
   std::vector<double> best_;                // [stages][layers]
+  std::vector<Seconds> bounds_;             // all times of stages, ascending
+  std::vector<Partition> found_;
+  double best_objective_ = kInfinity;
 };
 
 std::vector<Partition> partition_layers(const PartitionRequest& request) {
   const int most =
       (request.cap > 0 || request.total > 0) && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
+  const auto run = [](const PartitionRequest& some) {
+    return some.total > 0 && some.recompute == Recompute::kAuto ? partition_within_total(some)
+                                                                : Partitioner(some).run();
+  };
   if (static_cast<int>(request.layers.size()) <= most) {
-    return Partitioner(request).run();
+    return run(request);
   }
   const CoarseLayers coarse = merge_layers(request, most);
-  std::vector<Partition> found = Partitioner(coarse.request).run();
+  std::vector<Partition> found = run(coarse.request);
   for (Partition& each : found) {
+    each.bound = 0;
     refine(request, coarse, each);
   }
   return found;
@@ -349,8 +309,7 @@ std::vector<Partition> partition(const PartitionRequest& request) {
   if (request.stages < 1 || request.stages > static_cast<int>(request.layers.size())) {
     return {};
   }
-  return request.total > 0 && request.recompute == Recompute::kAuto ? partition_within_total(request, partition_layers)
-                                                                    : partition_layers(request);
+  return partition_layers(request);
 }
 
 }  // namespace xrun::planner

@@ -30,9 +30,8 @@ struct PartitionRequest {
   int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
   Recompute recompute = Recompute::kNone;
-  Bytes cap = 0;                     // memory limit of each stage; 0: no limit
-  Bytes total = 0;                   // memory limit of all stages together, only with kAuto; 0: no limit
-  double seconds_per_kept_byte = 0;  // kAuto: a layer runs again if its time is less than this price of its kept bytes
+  Bytes cap = 0;    // memory limit of each stage; 0: no limit
+  Bytes total = 0;  // memory limit of all stages together, only with kAuto; 0: no limit
   double seconds_per_boundary_byte = 0;
   int last_cut = 0;    // the last position where a cut is allowed; 0: any
   int candidates = 1;  // number of partitions wanted
@@ -51,22 +50,24 @@ struct PartitionStage {
 struct Partition {
   std::vector<PartitionStage> stages;
   Seconds objective = 0;  // sum of stage times and hops + (M - 1) x largest stage time
-  Bytes memory() const;   // total of all stages
+  Seconds bound = 0;      // no partition of the request has a smaller objective than this; 0: unknown
+  bool proven() const { return objective <= bound * (1 + 2e-6); }
+  Bytes memory() const;  // total of all stages
 };
 
 // Returns the number of micro-batches whose saved values a stage holds at the same time: all of them under GPipe; under
 // 1F1B at most the number of stages from this one to the last.
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
 
-// Returns the best partitions, best first; empty if no partition fits. The first partition is optimal for the
-// objective, with more than 48 layers to 1 / 1000. With more than 2,048 layers (256 if each stage chooses the layers to
-// run again), neighbouring layers are merged into groups first, and the result is optimal among the cuts between
-// groups. The other partitions are optima under other bounds of the largest stage; a simulated schedule may be faster
-// with one of them. Limits on the total memory are handled by planner/search/total_memory.h.
+// Returns the best partitions, best first; empty if no partition fits. The first partition has a bound, and is optimal
+// for the objective, up to a few millionths under a limit on the total, with two exceptions. With more than 2,048
+// layers (256 if layers to run again are chosen), neighbouring layers are merged into groups first, and the result is
+// optimal among the cuts between groups. The choice of layers to run again gives up after many steps, and takes the
+// best one found. The other partitions are optima under other bounds of the largest stage; a simulated schedule may be
+// faster with one of them. Limits on the total memory are handled by planner/partition/total_memory.h.
 std::vector<Partition> partition(const PartitionRequest& request);
 
-// Adds up the times and the memory of a stage, layer by layer. Layers that the request marks, or whose kept bytes cost
-// more than their time, run again.
+// Adds up the times and the memory of a stage, layer by layer. Layers that the request marks run again.
 class StageSums {
  public:
   // `held`: micro-batches that the stage holds. The request must outlive this object.
@@ -88,9 +89,13 @@ class StageSums {
   Bytes memory_;
 };
 
+struct Recomputation {
+  bool fits = false;
+  bool proven = true;  // no cheaper set of layers fits; false: the search for one was given up
+};
+
 // Chooses the cheapest set of layers of `stage` to run again, by branch and bound, so that the memory fits the cap:
-// resident bytes + held x (incoming bytes + saved bytes of the layers that do not run again). The cost counts the price
-// of kept bytes. Adds the cost to `stage`. Returns false if no set fits.
-bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
+// resident bytes + held x (incoming bytes + saved bytes of the layers that do not run again). Adds the cost to `stage`.
+Recomputation choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
 
 }  // namespace xrun::planner

@@ -1,4 +1,4 @@
-#include "planner/search/coarse_layers.h"
+#include "planner/partition/coarse_layers.h"
 
 namespace xrun::planner {
 

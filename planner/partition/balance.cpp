@@ -1,4 +1,4 @@
-#include "planner/search/balance.h"
+#include "planner/partition/balance.h"
 
 #include <algorithm>
 #include <bit>
