@@ -216,7 +216,7 @@ std::string report_why(const Plan& plan, std::string_view key) {
                 format_bytes(other->memory), note_text(*other)});
   }
   return reasons.text("  ") +
-         (why.others.empty() ? "  also   no plan that decides it otherwise was compared\n" : others.text("  "));
+         (why.others.empty() ? "  also   no plan with another value was compared\n" : others.text("  "));
 }
 
 std::string why_json(const Plan& plan, std::string_view key) {

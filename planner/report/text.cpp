@@ -161,7 +161,7 @@ std::string communication_table(const Plan& plan) {
     table.add({one.what, format_count(one.count), format_bytes(one.bytes), format_seconds(one.time)});
   }
   const Seconds exposed = plan.predicted.exposed_comm;
-  return table.text("") + "not hidden behind computing: " + format_seconds(exposed) + " of a step of " +
+  return table.text("") + "exposed communication: " + format_seconds(exposed) + " of a step of " +
          format_seconds(plan.predicted.step) + "\n" + network_table(plan);
 }
 

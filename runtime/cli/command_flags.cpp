@@ -198,9 +198,9 @@ void add_eval(CLI::App& app, CommandLine& line) {
   eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
   eval->add_flag("--anyway", line.eval.anyway,
                  "evaluate although FILE has another model or preprocessing than the checkpoint");
-  eval->add_option(
-          "--on", line.eval.on,
-          "the sources to evaluate on (default: all that `train` names), or files of pairs (lfw.bin) to verify")
+  eval->add_option("--on", line.eval.on,
+                   "the sources to evaluate on (default: those that the metrics of `train` measure), or files of pairs "
+                   "(lfw.bin) to verify")
       ->type_name("SOURCE");
   eval->add_option("--feature", line.eval.feature,
                    "the output by which `--on FILE` compares pairs (default: the only one)")

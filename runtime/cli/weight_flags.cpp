@@ -23,7 +23,7 @@ void add_export_flags(CLI::App& command, ExportArgs& args) {
                    "also export the stages of the data block: the file takes decoded pictures, or columns of a table");
   command
       .add_option("--python", args.python,
-                  "the Python whose onnxruntime runs the file before it gets its name (python3)")
+                  "the Python whose onnxruntime checks the exported file (default: python3, if it has onnxruntime)")
       ->type_name("PATH");
   command.add_flag("--anyway", args.anyway,
                    "export although FILE has another model or preprocessing than the checkpoint");

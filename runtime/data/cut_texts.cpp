@@ -47,7 +47,9 @@ std::optional<Error> SampleRows::cut_texts() const {
       {"source `{}`: {} of {} have more than {} n-grams, of which {} are left out; the first: {}", name_,
        format_count(texts), counted(read, read < samples() ? "examined text" : "text"), length, format_count(left_out),
        first},
-      {"{} numbers a row keep all of them, or take fewer n-grams", format_with_underscores(length + most)}, span_);
+      {"let a row have {} numbers, which keep all n-grams of these texts, or narrow `chars` and `words`",
+       format_with_underscores(length + most)},
+      span_);
 }
 
 }  // namespace xrun::runtime

@@ -170,9 +170,9 @@ std::vector<Error> SampleRows::spare_classes() const {
     const LabelPlaces& places = input.places;
     Error warning =
         content_error("XG0419",
-                      {"`{}` has {} in the model, but {} in the source `{}`: {} of the head {} never a target",
-                       input.name, counted(head, "class"), format_count(input.classes), name_,
-                       counted(head - input.classes, "row"), head - input.classes == 1 ? "is" : "are"},
+                      {"`{}`: the head has {}, but the source `{}` has {}, so {} of the head never {} as a label",
+                       input.name, counted(head, "class"), name_, format_count(input.classes),
+                       counted(head - input.classes, "class"), head - input.classes == 1 ? "occurs" : "occur"},
                       {"give the head the {} of the data; `--extend` adds classes to a trained model later",
                        counted(input.classes, "class")},
                       places.counted.valid() ? places.counted : places.binding);

@@ -94,7 +94,7 @@ class Measuring {
     }
     return any ? Status()
                : content_error("XG0408", {"no sample can be read to standardize by; the last error: {}", last.message},
-                               "fix the files");
+                               "replace the broken files; `xrun check --data` examines all of them");
   }
 
   Result<std::span<const double>> values_of(int64_t sample) {

@@ -67,10 +67,11 @@ class CommBenchmark final : public Benchmark {
     XRUN_TRY(check_number("--rounds", args_.rounds, kMostRounds, "9"));
     const Bytes bytes = 4 * devices_here * args_.mib * kMiB;
     if (bytes > host.memory_free) {
+      const Bytes most = host.memory_free / (4 * devices_here * kMiB);
       return usage_error("",
                          {"`--mib {}` needs {} of memory, {} are free", args_.mib, format_bytes(bytes),
                           format_bytes(host.memory_free)},
-                         "give a smaller number: --mib 64");
+                         most > 0 ? Text("give a smaller number: --mib {}", most) : Text("free some memory first"));
     }
     return {};
   }

@@ -30,7 +30,8 @@ Error unmapped_rows_file(std::string_view path, int fault) {
 }
 
 Error unreadable_rows_file(std::string_view path, std::string_view why) {
-  return world_error("XG0713", {"cannot read {}: {}", path, why}, kStartAgain);
+  return world_error("XG0713", {"cannot read {}: {}", path, why},
+                     "check the disk and the rights of this file, then start the same command again");
 }
 
 }  // namespace xrun::runtime

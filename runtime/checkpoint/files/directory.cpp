@@ -16,6 +16,7 @@
 #include "graph/base/errors.h"
 #include "graph/os/durable.h"
 #include "graph/os/regular_file.h"
+#include "runtime/checkpoint/files/read_file.h"
 
 namespace xrun::runtime {
 namespace {
@@ -31,8 +32,7 @@ Status write_file(const std::string& path, const std::string& text, Io& io) {
 }
 
 Error cannot_look(const std::string& path, int number) {
-  return world_error("XG0713", {"cannot look into {}: {}", path, std::strerror(number)},
-                     "give this user the right to read it, or name another checkpoint");
+  return world_error("XG0713", {"cannot look into {}: {}", path, std::strerror(number)}, read_help(number));
 }
 
 // The beginning of a short file. `text` is empty if there is no file of this name; `is_file` is false if the name

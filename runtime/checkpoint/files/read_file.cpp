@@ -27,8 +27,7 @@ Error unreadable(std::string_view path, int number) {
     case ESPIPE:
       return damaged(path, "is not a regular file");
     default:
-      return world_error("XG0713", {"cannot read {}: {}", path, std::strerror(number)},
-                         "give this user the right to read it, or name another checkpoint");
+      return world_error("XG0713", {"cannot read {}: {}", path, std::strerror(number)}, read_help(number));
   }
 }
 
@@ -37,6 +36,11 @@ Error of_another_size(std::string_view path, Bytes bytes, Bytes expected) {
 }
 
 }  // namespace
+
+const char* read_help(int number) {
+  return number == EACCES || number == EPERM ? "give this user the right to read it, or name another checkpoint"
+                                             : "check the disk, or name another checkpoint";
+}
 
 Status stream_file(const std::string& path, std::optional<Bytes> expected,
                    const std::function<Status(std::span<const std::byte>)>& use) {

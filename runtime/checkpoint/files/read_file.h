@@ -13,6 +13,9 @@
 
 namespace xrun::runtime {
 
+// The help of a message about a file or directory of a checkpoint that the system cannot read, by the errno.
+const char* read_help(int number);
+
 // Calls `use` with the bytes of a file, piece by piece. `expected`: the size that the file must have; nullopt: any
 // size. Errors: XG0710 the file is missing, a link, not an ordinary file, or has another size; XG0713 the system cannot
 // read it; and those of `use`.

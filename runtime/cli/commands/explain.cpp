@@ -186,7 +186,7 @@ Status check_request(const ExplainArgs& args) {
   }
   if (args.unavailable && !args.list) {
     return usage_error("XG0906", "`--unavailable` has no effect without `--list`",
-                       "add it, or leave `--unavailable` out");
+                       "add `--list`, or leave `--unavailable` out");
   }
   if (!args.list && args.topics.empty()) {
     return usage_error("XG0906", "`xrun explain` needs something to explain",

@@ -90,10 +90,13 @@ Status check_target(const ConvertTarget& target) {
     }
   }
   const fs::path directory = target.directory.empty() ? "." : target.directory;
-  if (fs::exists(directory, ignored) ? !fs::is_directory(directory, ignored)
-                                     : !fs::is_directory(fs::absolute(directory, ignored).parent_path(), ignored)) {
-    return usage_error("XG0901", {"{} is not a folder, and cannot be made", directory.string()},
-                       "make the folder first: mkdir -p");
+  const bool exists = fs::exists(directory, ignored);
+  if (exists && !fs::is_directory(directory, ignored)) {
+    return usage_error("XG0901", {"{} is not a folder", directory.string()}, "name a folder, or move the file away");
+  }
+  if (!exists && !fs::is_directory(fs::absolute(directory, ignored).parent_path(), ignored)) {
+    return usage_error("XG0901", {"neither the folder {} nor its parent exists", directory.string()},
+                       {"make the folder first: mkdir -p {}", directory.string()});
   }
   return {};
 }
@@ -107,9 +110,9 @@ Result<bool> needs_class_names(const ConvertTarget& target, const std::vector<st
   const auto found = runtime::read_class_names(path, nullptr);
   if (!found.ok() || *found != names) {
     return usage_error("XG0901",
-                       {"{} has the names of the classes of other data with the same stem{}", path,
-                        names.empty() ? ", but the classes of the source have no names" : ""},
-                       "name a target with another stem or in another folder, or remove the file");
+                       names.empty() ? Text("{} names classes, but those of the source have no names", path)
+                                     : Text("{} names other classes than the source", path),
+                       {"choose a target with another stem or folder, or remove {} if no data uses it", path});
   }
   return false;
 }

@@ -103,8 +103,9 @@ Status add_below(const std::string& directory, std::vector<std::string>& files) 
     }
   }
   if (error) {
-    return world_error("XG0122", "`" + directory + "` cannot be read: " + error.message(),
-                       "give this user the right to read it");
+    return world_error(
+        "XG0122", "`" + directory + "` cannot be read: " + error.message(),
+        error == std::errc::permission_denied ? "give this user the right to read it" : "check the disk and the path");
   }
   if (files.size() == before) {
     return content_error("XG0121", "`" + directory + "` holds no .xgraph file", "check the path");

@@ -18,7 +18,7 @@ namespace {
 // The field of the training source that feeds the model's first input. Pictures are decoded to the type of this field.
 Result<Field> picture_field(const Module& module) {
   if (module.graph.inputs.empty()) {
-    return content_error("XG0414", "the model has no input", "declare one");
+    return content_error("XG0414", "the model has no input", "declare one in `model`: input x: f32[N, 64]");
   }
   std::string field = module.graph.inputs[0].name;
   for (const DataBinding& binding : module.data.bindings) {
@@ -38,7 +38,7 @@ Result<Field> picture_field(const Module& module) {
       }
     }
   }
-  return content_error("XG0414", "no field of the data feeds `" + module.graph.inputs[0].name + "`",
+  return content_error("XG0414", "no field of the source `train` feeds the input `" + module.graph.inputs[0].name + "`",
                        "name rows of a source: --source NAME --rows a..b");
 }
 
@@ -156,7 +156,7 @@ Status Subject::check_any_left() const {
     return {};
   }
   return content_error("XG0408", {"no named file can be read; the last error: {}", broken.back().message},
-                       "fix the files");
+                       "replace the broken files, or name others; `xrun data show FILE` examines one");
 }
 
 }  // namespace xrun::cli

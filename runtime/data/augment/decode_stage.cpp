@@ -124,10 +124,11 @@ Status run_resize(const AugmentStep& step, AugmentScratch& scratch, const DrawKe
   const auto [height, width] = size_after(step, size.height, size.width);
   if (std::max(height, width) > kLargestSide || height * width > kMostPixels) {
     XRUN_TRY(decode_whole(scratch));  // a broken file is reported as such
-    return content_error("XG0412",
-                         {"a picture of {} x {} would be resized to {} x {}, which is too large", size.height,
-                          size.width, height, width},
-                         "leave the picture out, crop it, or give both sides: resize([256, 256])");
+    return content_error(
+        "XG0412",
+        {"a picture of {} x {} pixels (width x height) would be resized to {} x {}, which is too large", size.width,
+         size.height, width, height},
+        "leave the picture out, crop it, or give both sides: resize([256, 256])");
   }
   return take_part(scratch, whole(size), height, width, step.method);
 }

@@ -231,13 +231,15 @@ Status check_counts(const SparseHeader& header, int64_t hash, const RandomFile& 
                          "write the number of the rows into the first line, or get the file again");
   }
   if (header.labels > std::numeric_limits<int32_t>::max()) {
-    return content_error("XG0412", {"{}: {} labels", path, header.labels}, "labels are numbers of at most 31 bits");
+    return content_error(
+        "XG0412", {"{}: its first line says {} labels, but at most 2 147 483 647 are supported", path, header.labels},
+        "write the number of the labels into the first line, or get the file again");
   }
   if (hash == 0 && header.features > kMostDenseFeatures) {
     return content_error("XG0413",
                          {"{} has {} features, but a dense row has at most {}", path, format_count(header.features),
                           format_count(kMostDenseFeatures)},
-                         "add the features into fewer numbers: sparse(.., hash=4096)");
+                         "hash the features into fewer numbers: sparse(.., hash=4096)");
   }
   return {};
 }

@@ -14,7 +14,8 @@ constexpr Bytes kLargestFile = 64 * kGiB;
 }  // namespace
 
 Error broken_idx(std::string_view name, std::string why) {
-  return content_error("XG0412", {"{}: {}", name, why}, "get the file again");
+  return content_error("XG0412", {"{}: {}", name, why},
+                       "get the file again, or let `xrun data show FILE` find its reader");
 }
 
 Bytes idx_element_bytes(int type) {

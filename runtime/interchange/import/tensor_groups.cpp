@@ -126,11 +126,15 @@ Result<std::vector<Fit>> fit(const TensorGroup& group, std::span<const ForeignTe
   for (size_t i = 0; i < group.sources.size(); ++i) {
     if (group.sources[i].empty()) {
       const std::vector<size_t>& other = group.sources[i == 0 ? 1 : 0];
-      return content_error("",
-                           {"`{}` and another tensor become `{}` of the model, but the file has none that `{}` matches",
-                            other.empty() ? "a tensor" : tensors[other[0]].name, form.tensors[group.targets[0]].name,
-                            to_text(rule.from[i])},
-                           "");
+      const std::string& target = form.tensors[group.targets[0]].name;
+      return content_error(
+          "",
+          other.empty()
+              ? Text("`{}` of the model is joined from several tensors, but the file has none that `{}` matches",
+                     target, to_text(rule.from[i]))
+              : Text("`{}` and another tensor become `{}` of the model, but the file has none that `{}` matches",
+                     tensors[other[0]].name, target, to_text(rule.from[i])),
+          "");
     }
     from.insert(from.end(), group.sources[i].begin(), group.sources[i].end());
   }

@@ -211,7 +211,7 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   if (sound == 0 && !broken.empty()) {
     return content_error(
         "XG0408", {"no sample of source `{}` can be read; the last error: {}", source.name(), broken.back().message},
-        "fix the files");
+        "replace the broken files; `xrun check --data` examines all of them");
   }
   MeasuredSource counts{
       std::string(source.name()), sound, std::ssize(broken), is_synthetic(session.module(), source), {}};

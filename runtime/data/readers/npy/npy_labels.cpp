@@ -120,8 +120,9 @@ Status check_npy_labels(const NpyFile& file) {
     return {};
   }
   return content_error("XG0412", {"{} holds {}, but labels are [samples]", file.name(), npy_content(file.header())},
-                       dims.size() == 2 ? "write one label a sample: rows of zeros and a one become y.argmax(1)"
-                                        : "name the array of the labels: labels=..");
+                       dims.size() == 2
+                           ? "write one number for each sample: one-hot labels become numbers by y.argmax(1)"
+                           : "name the array of the labels: labels=..");
 }
 
 Result<NpyLabels> read_npy_labels(std::span<const NpyPart> parts, StopFlag stop) {

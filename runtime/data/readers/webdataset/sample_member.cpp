@@ -99,7 +99,7 @@ Error sample_changed(const SeenSample& sample) {
                        {"{}: sample {} differs from the index of the shard, or the shard has changed while it was in "
                         "use",
                         sample.path, sample.number},
-                       "write its index again: xrun data index PATH");
+                       "write its index again: xrun data index --all PATH");
 }
 
 Result<std::string> key_of(TarBytes& bytes, const SeenSample& sample) {

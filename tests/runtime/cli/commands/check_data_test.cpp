@@ -103,10 +103,11 @@ TEST_F(CsvLabels, AHeadWithMoreClassesCausesAWarning) {
   };
   const std::string five = warnings("column(\"species\")", "linear(5)");
   EXPECT_THAT(five,
-              HasSubstr("warning[XG0419]: `label` has 5 classes in the model, but 3 in the source `train`: 2 rows "
-                        "of the head are never a target"));
+              HasSubstr("warning[XG0419]: `label`: the head has 5 classes, but the source `train` has 3, so 2 classes "
+                        "of the head never occur as a label"));
   EXPECT_THAT(five, HasSubstr("give the head the 3 classes of the data; `--extend` adds classes"));
-  EXPECT_THAT(warnings("column(2) -> as_index(4)", "linear(4)"), HasSubstr("1 row of the head is never a target"));
+  EXPECT_THAT(warnings("column(2) -> as_index(4)", "linear(4)"),
+              HasSubstr("1 class of the head never occurs as a label"));
   EXPECT_THAT(warnings("column(\"species\")", "linear(3)"), Not(HasSubstr("XG0419")));
   // The numbers of a column are not classes before all of them are read.
   EXPECT_THAT(warnings("column(\"width\") -> as_index(5)", "linear(5)"), Not(HasSubstr("XG0419")));

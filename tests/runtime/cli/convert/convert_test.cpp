@@ -309,7 +309,7 @@ TEST_F(Convert, WrongSourcesAndTargetsLeaveNothing) {
            {"in", "foreign.tar", 2, "error[XG0901]: foreign.tar exists, and a conversion replaces nothing"},
            {"in", "in/", 2, "error[XG0901]: in exists"},
            {"in", "a.zip", 2, "error[XG0943]: a.zip is not a target"},
-           {"in", "no/such/a.tar", 2, "error[XG0901]: no/such is not a folder, and cannot be made"},
+           {"in", "no/such/a.tar", 2, "error[XG0901]: neither the folder no/such nor its parent exists"},
            {"digits.csv", "a.tar", 2, "error[XG0943]: digits.csv has no encoded pictures"},
            {"nothing.rec", "a.tar", 1, "error[XG0401]"},
            {"bad.tar", "a/", 1, "error[XG0943]: the name of the class `../../out` is not the path of a directory"},

@@ -83,8 +83,8 @@ TEST(ConvertTarget, TargetsShareAFileOfEqualNames) {
     const auto other = needs_class_names(target, names);
     ASSERT_FALSE(other.ok()) << "labels would get names that they do not have";
     EXPECT_EQ(other.error().code, "XG0901");
-    EXPECT_THAT(other.error().message, HasSubstr("t.classes has the names of the classes of other data"));
-    EXPECT_THAT(other.error().help, HasSubstr("another stem or in another folder"));
+    EXPECT_THAT(other.error().message, HasSubstr("t.classes names"));
+    EXPECT_THAT(other.error().help, HasSubstr("another stem or folder"));
   }
 }
 

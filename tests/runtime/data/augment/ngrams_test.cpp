@@ -135,7 +135,8 @@ TEST_F(TextRows, ATextWithMoreNgramsThanARowHoldsIsReported) {
   EXPECT_THAT(warning->message, HasSubstr("source `train`: 2 of 3 texts have more than 6 n-grams, of which 4 are left "
                                           "out; the first: "));
   EXPECT_THAT(warning->message, HasSubstr("a.tsv:2"));
-  EXPECT_EQ(warning->help, "9 numbers a row keep all of them, or take fewer n-grams");
+  EXPECT_EQ(warning->help,
+            "let a row have 9 numbers, which keep all n-grams of these texts, or narrow `chars` and `words`");
   EXPECT_FALSE(open("a\tx\nb\txyzw\n", 9).value()->cut_texts().has_value());
 }
 
