@@ -49,10 +49,10 @@ class LabelSearch {
             finish(s, label);
             continue;
           }
-          if (in_.bound.may_have(s, l)) {
+          if (in_.bound.rules().may_have(s, l)) {
             extend(s, l, label, false, next[static_cast<size_t>(s)]);
           }
-          if (in_.bound.may_begin(s + 1, l)) {
+          if (in_.bound.rules().may_begin(s + 1, l)) {
             extend(s + 1, l, label, true, next[static_cast<size_t>(s) + 1]);
           }
         }

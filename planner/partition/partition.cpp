@@ -16,6 +16,7 @@
 
 #include "graph/base/check.h"
 #include "planner/partition/coarse_layers.h"
+#include "planner/partition/cut_rules.h"
 #include "planner/partition/stage_times.h"
 #include "planner/partition/total_memory.h"
 
@@ -51,16 +52,10 @@ class Partitioner {
       : request_(request),
         n_(static_cast<int>(request.layers.size())),
         last_cut_(request.last_cut > 0 ? request.last_cut : n_ - 1),
+        rules_(request),
         table_(request) {
     for (int position = 0; position <= n_; ++position) {
       hops_.push_back(hop(position));
-    }
-    for (int s = 0; s < request.stages; ++s) {
-      auto& ends = pin_ends_.emplace_back(static_cast<size_t>(n_) + 1, n_);
-      for (int i = n_ - 1; i >= 0; --i) {
-        const int pinned = request.layers[static_cast<size_t>(i)].pinned;
-        ends[static_cast<size_t>(i)] = pinned >= 0 && pinned != s ? i : ends[static_cast<size_t>(i) + 1];
-      }
     }
   }
 
@@ -153,10 +148,8 @@ class Partitioner {
                                 static_cast<double>(request_.layers[static_cast<size_t>(position)].incoming);
   }
 
-  // The last positions at which stage `s` may end or begin: each later stage needs a layer, and no cut is after
-  // last_cut_.
-  int last_end(int s) const { return n_ - (request_.stages - s - 1); }
-  int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, last_end(s) - 1); }
+  // The last position at which stage `s` may begin: each later stage needs a layer, and no cut is after last_cut_.
+  int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, n_ - (request_.stages - s)); }
 
   // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. The ends form one range,
   // since more layers never take less time. The last stage ends with the last layer.
@@ -166,7 +159,7 @@ class Partitioner {
   };
   Ends ends_within(Seconds limit, int s, int begin) const {
     const Seconds* times = table_.times(s, begin);
-    const int end = std::min(pin_ends_[static_cast<size_t>(s)][static_cast<size_t>(begin)], last_end(s));
+    const int end = rules_.last_end(s, begin);
     if (s + 1 == request_.stages) {
       return end == n_ && times[n_] <= limit ? Ends{n_, n_} : Ends{};
     }
@@ -275,11 +268,11 @@ class Partitioner {
   const PartitionRequest& request_;
   int n_;
   int last_cut_;
+  CutRules rules_;
   StageTimes table_;
-  std::vector<Seconds> hops_;               // index: position; time of the hop to a stage that begins there
-  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later layer that is pinned to another stage
-  std::vector<double> best_;                // [stages][layers]
-  std::vector<Seconds> bounds_;             // all times of stages, ascending
+  std::vector<Seconds> hops_;    // index: position; time of the hop to a stage that begins there
+  std::vector<double> best_;     // [stages][layers]
+  std::vector<Seconds> bounds_;  // all times of stages, ascending
   std::vector<Partition> found_;
   double best_objective_ = kInfinity;
 };
@@ -304,6 +297,17 @@ std::vector<Partition> partition_layers(const PartitionRequest& request) {
 }
 
 }  // namespace
+
+Seconds objective_of(const PartitionRequest& request, const Partition& partition) {
+  Seconds sum = 0;
+  Seconds largest = 0;
+  for (const PartitionStage& stage : partition.stages) {
+    const Bytes incoming = stage.begin == 0 ? 0 : request.layers[static_cast<size_t>(stage.begin)].incoming;
+    sum += stage.time() + request.seconds_per_boundary_byte * static_cast<double>(incoming);
+    largest = std::max(largest, stage.time());
+  }
+  return sum + (request.micro_batches - 1) * largest;
+}
 
 std::vector<Partition> partition(const PartitionRequest& request) {
   if (request.stages < 1 || request.stages > static_cast<int>(request.layers.size())) {

@@ -67,6 +67,9 @@ int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_b
 // faster with one of them. Limits on the total memory are handled by planner/partition/total_memory.h.
 std::vector<Partition> partition(const PartitionRequest& request);
 
+// Returns the sum of stage times and hops + (M - 1) x largest stage time. The times of the stages are set.
+Seconds objective_of(const PartitionRequest& request, const Partition& partition);
+
 // Adds up the times and the memory of a stage, layer by layer. Layers that the request marks run again.
 class StageSums {
  public:

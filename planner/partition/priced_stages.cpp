@@ -19,7 +19,7 @@ constexpr double kRounding = 1e-12;
 }  // namespace
 
 PricedStages::PricedStages(const PartitionRequest& request)
-    : request_(request), layers_(static_cast<int>(request.layers.size())), times_{0}, resident_{0} {
+    : request_(request), rules_(request), layers_(static_cast<int>(request.layers.size())), times_{0}, resident_{0} {
   for (const PartitionLayer& layer : request.layers) {
     times_.push_back(times_.back() + layer.forward + layer.backward);
     resident_.push_back(resident_.back() + layer.resident);
@@ -29,22 +29,7 @@ PricedStages::PricedStages(const PartitionRequest& request)
   }
   for (int s = 0; s < request.stages; ++s) {
     held_.push_back(micro_batches_held(request.pipeline, s, request.stages, request.micro_batches));
-    auto& ends = pin_ends_.emplace_back(static_cast<size_t>(layers_) + 1, layers_);
-    for (int l = layers_ - 1; l >= 0; --l) {
-      ends[static_cast<size_t>(l)] = may_have(s, l) ? ends[static_cast<size_t>(l) + 1] : l;
-    }
   }
-}
-
-bool PricedStages::may_have(int stage, int layer) const {
-  const int pinned = request_.layers[static_cast<size_t>(layer)].pinned;
-  return pinned < 0 || pinned == stage;
-}
-
-bool PricedStages::may_begin(int stage, int layer) const {
-  const int last = request_.last_cut > 0 ? request_.last_cut : layers_ - 1;
-  return stage < request_.stages && layer <= last && layer <= layers_ - (request_.stages - stage) &&
-         !request_.layers[static_cast<size_t>(layer)].joined && may_have(stage, layer);
 }
 
 Seconds PricedStages::hop(int layer) const {
@@ -74,7 +59,7 @@ int PricedStages::last_end(int stage, int layer, Seconds time, Bytes memory) con
   const auto after = [&](const auto& sums, auto limit) {
     return static_cast<int>(std::upper_bound(sums.begin() + from, sums.end(), limit) - sums.begin()) - 1;
   };
-  int last = pin_ends_[static_cast<size_t>(stage)][static_cast<size_t>(layer)];
+  int last = rules_.last_end(stage, layer);
   last = std::min(last, after(times_, times_[static_cast<size_t>(layer)] + time * (1 + kRounding)));
   return request_.cap == 0 ? last : std::min(last, after(resident_, resident_[static_cast<size_t>(layer)] + memory));
 }
@@ -97,7 +82,7 @@ double PricedStages::solve(Seconds limit, Prices prices) {
       ends[l] += before[l];
     }
     for (int l = s; l < (s == 0 ? 1 : layers_); ++l) {
-      if (s > 0 && !may_begin(s, l)) {
+      if (!rules_.may_begin(s, l)) {
         continue;
       }
       const Bytes memory = request_.cap - held(s) * request_.layers[static_cast<size_t>(l)].incoming;

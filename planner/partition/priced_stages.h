@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planner/partition/partition.h"
+#include "planner/partition/cut_rules.h"
 
 namespace xrun::planner {
 
@@ -32,10 +32,7 @@ class PricedStages {
   /// REQUIRES: there is one.
   Partition cheapest() const;
 
-  /// Whether stage `stage` + 1 may begin at a layer.
-  bool may_begin(int stage, int layer) const;
-  /// Whether stage `stage` may have a layer.
-  bool may_have(int stage, int layer) const;
+  const CutRules& rules() const { return rules_; }
   int held(int stage) const { return held_[static_cast<size_t>(stage)]; }
   Seconds hop(int layer) const;
 
@@ -49,13 +46,13 @@ class PricedStages {
   double entry_cost(int stage, int layer) const;
 
   const PartitionRequest& request_;
+  CutRules rules_;
   int layers_;
   Seconds largest_hop_ = 0;
-  std::vector<int> held_;                   // micro-batches that a stage holds
-  std::vector<Seconds> times_;              // sum of the times of the layers before a layer, none of which runs again
-  std::vector<Bytes> resident_;             // sum of the resident bytes of the layers before a layer
-  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later layer that is pinned to another stage
-  Seconds limit_ = 0;                       // arguments of the last call of `solve`
+  std::vector<int> held_;        // micro-batches that a stage holds
+  std::vector<Seconds> times_;   // sum of the times of the layers before a layer, none of which runs again
+  std::vector<Bytes> resident_;  // sum of the resident bytes of the layers before a layer
+  Seconds limit_ = 0;            // arguments of the last call of `solve`
   Prices prices_;
   std::vector<std::vector<double>> before_;    // [stage][layer]: cost of all layers before it, if the stage had them
   std::vector<std::vector<double>> end_cost_;  // [stage][end]: before_ plus the least cost of all stages that follow

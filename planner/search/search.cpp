@@ -1,9 +1,9 @@
-// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts; for each
-// of these cuts, make the schedule and simulate it with the times of stages, heads and transfers, and add the times of
-// the update and of the sums over replicas; keep the cuts with the shortest step. Several cuts are simulated because
-// the objective of the partition only approximates the time of a schedule. At the end the settings are sorted by their
-// times.
-// Tests: tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
+// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts, and for
+// cuts whose schedule is faster than theirs; for each of these cuts, make the schedule and simulate it with the times
+// of stages, heads and transfers, and add the times of the update and of the sums over replicas; keep the cuts with the
+// shortest step. Several cuts are simulated because the objective of the partition and the time of a schedule leave out
+// updates and sums over replicas. At the end the settings are sorted by their times. Tests:
+// tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
+#include "planner/partition/schedule_cuts.h"
 #include "planner/schedules/simulate_schedule.h"
 #include "planner/search/heads.h"
 #include "planner/search/remat.h"
@@ -120,6 +121,32 @@ void fill_request(const Decision& decision, const CostModel& cost, Seconds hop, 
   request.micro_batches = decision.micro_batches / decision.replicas;
 }
 
+// The longest hop between stages of these cuts; for one stage, the time of a copy.
+Seconds longest_hop(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                    const Partition& cuts) {
+  Seconds hop = 0;
+  for (size_t s = 0; s < cuts.stages.size() && !request.layers.empty(); ++s) {
+    hop = std::max(hop, hop_time(input, setting, request, cuts, s));
+  }
+  return hop;
+}
+
+// The costs of a schedule of this setting; `plain` has the head passes. All arguments must outlive the result.
+ScheduleCosts schedule_costs(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                             const ScheduleRequest& plain) {
+  const Seconds hand_over = input.cost.hand_over();
+  const auto makespan = [&input, &setting, &request, &plain, hand_over](const Partition& cuts) {
+    ScheduleRequest order = plain;
+    for (const PartitionStage& stage : cuts.stages) {
+      order.forward.push_back(stage.forward + hand_over);
+      order.backward.push_back(stage.backward + hand_over);
+    }
+    order.hop = cuts.stages.size() > 1 ? longest_hop(input, setting, request, cuts) : 0.0;
+    return simulate(make_schedule(setting.pipeline, order), order).makespan;
+  };
+  return {makespan, hand_over, plain.head * plain.head_passes};
+}
+
 // `work`: seconds of all workers in stage passes; `heads`: seconds of the head passes, which use all devices at once.
 struct StepTimes {
   ScheduleTimes schedule;
@@ -198,12 +225,19 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   const HeadTimes head =
       head_times(heads, input.cost, training_heads(input.module), devices_of(input, setting, setting.stages - 1));
   const PartitionRequest request = make_request(input, setting, recompute, limits);
+  const double all_devices = input.cost.crowding(input.machine.devices);
+  const ScheduleRequest plain{.micro_batches = local,
+                              .head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows),
+                              .head = head.pass() * all_devices};
   std::vector<Partition> all;
   if (request.layers.empty()) {
     // The head reads the input directly, so there is one stage without layers.
     all.push_back({.stages = {PartitionStage{}}});
   } else {
     all = memo.cut(setting, request);
+    if (auto faster = find_faster_cuts(request, all, schedule_costs(input, setting, request, plain))) {
+      all.push_back(std::move(*faster));
+    }
   }
   std::vector<Candidate> best;
   for (const Partition& cuts : all) {
@@ -214,15 +248,8 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
     Decision& decision = candidate.decision;
     add_stages(input, setting, request, cuts, decision);
     count_memory(input, cuts, candidate);
-    Seconds hop = 0;
-    for (size_t s = 0; s < cuts.stages.size() && !request.layers.empty(); ++s) {
-      hop = std::max(hop, hop_time(input, setting, request, cuts, s));
-    }
-    ScheduleRequest order;
-    fill_request(decision, input.cost, hop, order);
-    order.head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows);
-    const double all_devices = input.cost.crowding(input.machine.devices);
-    order.head = head.pass() * all_devices;
+    ScheduleRequest order = plain;
+    fill_request(decision, input.cost, longest_hop(input, setting, request, cuts), order);
     decision.schedule = make_schedule(setting.pipeline, order);
     XRUN_TRY(check_schedule(decision.schedule));
     decision.heads = heads;
