@@ -205,13 +205,6 @@ void normalise(std::span<double> feature) {
   }
 }
 
-void picture_feature(const float* feature, const float* mirrored, std::span<double> to) {
-  for (size_t d = 0; d < to.size(); ++d) {
-    to[d] = static_cast<double>(feature[d]) + (mirrored == nullptr ? 0 : static_cast<double>(mirrored[d]));
-  }
-  normalise(to);
-}
-
 double squared_distance(std::span<const double> a, std::span<const double> b) {
   double squared = 0;
   for (size_t d = 0; d < a.size(); ++d) {
@@ -222,7 +215,10 @@ double squared_distance(std::span<const double> a, std::span<const double> b) {
 
 void PairDistances::add(const float* feature, const float* mirrored) {
   now_.resize(static_cast<size_t>(dim_));
-  picture_feature(feature, mirrored, now_);
+  for (size_t d = 0; d < now_.size(); ++d) {
+    now_[d] = static_cast<double>(feature[d]) + (mirrored == nullptr ? 0 : static_cast<double>(mirrored[d]));
+  }
+  normalise(now_);
   finish_sample(false);
 }
 
