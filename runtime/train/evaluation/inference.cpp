@@ -226,6 +226,12 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   }
   MeasuredSource counts{
       std::string(source.name()), sound, std::ssize(broken), is_synthetic(session.module(), source), {}};
+  if (events != nullptr && measured.compares_samples()) {
+    // The comparison may take much longer than a batch, by which the deadlines of an evaluation are learned. Preparing
+    // has none.
+    const std::string subject = fmt::format("the results of {}", source.name());
+    events->on(WorkEvent{.work = Work::kPrepare, .subject = subject});
+  }
   XRUN_TRY(measured.finish(stop, counts, evaluation));
   for (VerifiedPairs& one : std::span(evaluation.verified).subspan(verified_before)) {
     one.seconds = std::chrono::duration<double>(Clock::now() - start).count();

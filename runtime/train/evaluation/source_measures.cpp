@@ -147,6 +147,11 @@ bool SourceMeasures::mirrors() const {
                              [](const One& one) { return one.measure.verification && one.measure.verification->flip; });
 }
 
+bool SourceMeasures::compares_samples() const {
+  return std::ranges::any_of(all_,
+                             [](const One& one) { return one.measure.verification || one.measure.neighbours > 0; });
+}
+
 Status SourceMeasures::add_mirrored(int64_t count) {
   for (One& one : all_) {
     if (one.measure.verification && one.measure.verification->flip) {

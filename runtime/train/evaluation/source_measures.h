@@ -31,6 +31,8 @@ class SourceMeasures {
   // Adds the results for the mirror images of the rows of the last `add`, which the session has just computed.
   // REQUIRES: `mirrors`. Errors: those of reading.
   Status add_mirrored(int64_t count);
+  // Whether `finish` compares samples with one another, which may take long.
+  bool compares_samples() const;
   // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
   // call it. Errors: XG0425 if a measure has no label to compare with; XG0408 if too many pairs are broken; those of
   // Recall::measure and of reading.
