@@ -1,4 +1,4 @@
-// Tests: tests/runtime/cli/commands/check_data_test.cpp
+// Tests: tests/runtime/cli/commands/check_data_test.cpp, tests/runtime/cli/sources/run_sources_test.cpp
 #include "runtime/cli/sources/run_sources.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "graph/layouts/class_rows.h"
 #include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
+#include "graph/settings/template_pairs.h"
 #include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/train/evaluation/inference.h"
@@ -96,6 +97,27 @@ std::string text_of(const runtime::ClassTable& table) {
   return fmt::format("{} ({:.8})", table.names.size(), names.hex());
 }
 
+// A digest of the pairs of a source; empty if it has none. Ranks with other pairs would decide `best` and `stop_when`
+// differently.
+std::string digest_of_pairs(const runtime::Reader& reader) {
+  Xxh128 digest;
+  if (const TemplatePairs* const templates = reader.templates()) {
+    digest.add(std::as_bytes(std::span(templates->samples)));
+    digest.add(std::as_bytes(std::span(templates->pairs)));
+    return digest.hex();
+  }
+  const int same = reader.find_field(kPairField);
+  if (same < 0) {
+    return "";
+  }
+  runtime::FieldValue flag;
+  for (int64_t sample = 0; sample < reader.samples(); sample += 2) {
+    const Status read = reader.read(sample, same, flag);
+    digest.add(read.ok() ? flag.bytes : std::as_bytes(std::span(read.error().code)));
+  }
+  return digest.hex();
+}
+
 }  // namespace
 
 void add_facts(const runtime::SampleRows& rows, Facts& facts) {
@@ -107,6 +129,9 @@ void add_facts(const runtime::SampleRows& rows, Facts& facts) {
     add(fmt::format("classes of `{}`", table.input), text_of(table));
   }
   add("contents", rows.contents().substr(0, 8));
+  if (const std::string pairs = digest_of_pairs(rows.reader()); !pairs.empty()) {
+    add("pairs", pairs.substr(0, 8));
+  }
 }
 
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {

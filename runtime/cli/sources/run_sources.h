@@ -32,7 +32,8 @@ struct DataMemory {
 // Checks that the memory suffices. Errors: XG0601 arenas and data together need more than the plan's machine has.
 Status check_memory(const PlannedModel& planned, const DataMemory& data);
 
-// Adds the facts of a source: its number of samples, its classes by input, and a digest of its contents.
+// Adds the facts of a source: its number of samples, its classes by input, and digests of its contents and of its
+// pairs.
 void add_facts(const runtime::SampleRows& rows, Facts& facts);
 
 using BadSampleTold = std::function<void(const std::string& message)>;

@@ -69,7 +69,7 @@ std::vector<std::string> measures_of_faces(const std::vector<MetricSpec>& eval,
   for (const std::string name : {"lfw", "cfp", "ijbc"}) {
     module.data.sources.push_back({.name = name, .reader = {"pairs", {{"path", name}}, {}}});
   }
-  module.data.sources.back().reader.args.set("templates", "t.txt");
+  module.data.sources.back().reader.args.set("templates", std::string("t.txt"));
   std::vector<std::string> found;
   for (const Measure& one : measures_of(module, sources, {.all = true})) {
     EXPECT_EQ(one.verification.has_value(), one.value == ValueId{2});
