@@ -110,6 +110,15 @@ TEST_F(PairSets, NeedNoEntryInTheModel) {
   EXPECT_THAT(fault({"--on", "missing.bin"}), HasSubstr("error[XG0401]"));
 }
 
+TEST_F(PairSets, AFileWithTheNameOfASourceHasAKeyOfItsOwn) {
+  train(runtime::testing::face_model("  source lfw   = folder(\"train\")\n", "  metrics = [accuracy(id, label)]\n"));
+  const json both = eval({"--on", "lfw", "lfw.bin"});
+  EXPECT_EQ(both["metrics"].size(), 2U);
+  EXPECT_TRUE(both["metrics"].contains("lfw"));
+  EXPECT_EQ(both["verification"].size(), 1U);
+  EXPECT_EQ(both["metrics"]["lfw_2"], both["verification"]["lfw_2"]["accuracy"]);
+}
+
 TEST_F(PairSets, TemplatesAreVerifiedDuringTrainingAndLater) {
   runtime::testing::write_templates(directory);
   train(runtime::testing::face_model(runtime::testing::kTemplateSource, runtime::testing::kTemplateMetrics));
