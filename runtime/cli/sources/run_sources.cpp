@@ -14,6 +14,7 @@
 #include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/train/evaluation/inference.h"
+#include "runtime/train/evaluation/recall.h"
 #include "runtime/train/evaluation/template_features.h"
 
 namespace xrun::cli {
@@ -157,7 +158,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     warn_of(*rows, events);
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);
-      options.memory->add_measures(*rows, module, options.measures);
+      options.memory->add_measures(*rows, module, planned.workers(), options.measures);
     }
     if (options.facts != nullptr) {
       add_facts(*rows, *options.facts);
@@ -187,7 +188,7 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
   const planner::Plan& plan = planned.plan;
   const int workers = plan.machine.threads;
   const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
-  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.templates;
+  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.compared;
   if (sum <= plan.machine.memory) {
     return {};
   }
@@ -199,11 +200,13 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
       fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
                   format_bytes(arenas), format_bytes(data.readers), workers,
                   workers == 1 ? "worker takes" : "workers take", format_bytes(workers * data.decoding.bytes)));
-  if (data.templates > 0) {
+  if (data.compared > 0) {
     error.notes.push_back(
-        fmt::format("an evaluation keeps {} for the features of templates and the distances of their "
-                    "pairs; several sources with a part of the pairs each need less",
-                    format_bytes(data.templates)));
+        fmt::format("an evaluation keeps {} for {}", format_bytes(data.compared),
+                    data.of_templates ? "the features of templates and the distances of their pairs; several sources "
+                                        "with a part of the pairs each need less"
+                                      : "the features that `recall_at` compares; a source with fewer samples needs "
+                                        "less"));
   }
   if (!data.decoding.picture.empty()) {
     error.notes.push_back("the largest picture that was looked at is " + data.decoding.picture);
@@ -221,19 +224,24 @@ void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
   decoding = more.bytes > decoding.bytes ? more : decoding;
 }
 
-void DataMemory::add_measures(const runtime::SampleRows& rows, const Module& module,
+void DataMemory::add_measures(const runtime::SampleRows& rows, const Module& module, int threads,
                               const runtime::WantedMeasures& wanted) {
   const TemplatePairs* const pairs = rows.reader().templates();
-  if (pairs == nullptr) {
-    return;
-  }
   Bytes sum = 0;
+  Bytes search = 0;  // the maximum over the measures, which search one after the other
   for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, wanted)) {
-    if (measure.verification) {
-      sum += runtime::template_memory(*pairs, module.graph.value(measure.value).type.row_elements());
+    const int64_t width = module.graph.value(measure.value).type.row_elements();
+    if (measure.neighbours > 0) {
+      sum += runtime::recall_features(rows.samples(), width - 2);
+      search = std::max(search, runtime::recall_search(rows.samples(), width - 2, measure.neighbours, threads));
+    } else if (measure.verification && pairs != nullptr) {
+      sum += runtime::template_memory(*pairs, width);
     }
   }
-  templates = std::max(templates, sum);
+  if (sum + search > compared) {
+    compared = sum + search;
+    of_templates = pairs != nullptr;
+  }
 }
 
 }  // namespace xrun::cli

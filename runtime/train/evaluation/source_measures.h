@@ -21,7 +21,8 @@ class SourceMeasures {
   SourceMeasures(Session& session, RowSource& source, const std::vector<Measure>& all);
 
   // Checks that the source has what its measures need. REQUIRES: all ranks call it. Errors: those of check_pairs and of
-  // reading; XG0601 the features and distances of templates do not fit into the memory of the host.
+  // reading; XG0601 the features and distances of templates, or the features of `recall_at` and their search, do not
+  // fit into the memory of the host.
   Status check();
   // Adds the first `count` rows of the batch that the session has just computed, except broken rows and rows without a
   // label. Errors: those of reading.
@@ -56,6 +57,7 @@ class SourceMeasures {
   Status read(ValueId value, std::vector<float>& to) const;
   void add_pairs(One& one, const std::vector<float>* mirrored, int64_t count) const;
   Status check_verification(const One& one) const;
+  Status check_recall(const One& one) const;
   Result<std::vector<ComparedPair>> compare_samples(const PairDistances& distances) const;
   Result<VerifiedPairs> verify(One& one, StopFlag stop) const;
 
