@@ -43,6 +43,21 @@ struct Fresh {
   std::string name;
 };
 
+// Checks that the directory of a file that does not exist yet is there. A directory that cannot be examined is left to
+// the write, which reports the system's reason.
+Status check_directory(const std::string& path, const FileKind& kind) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path parent = fs::path(path).parent_path();
+  const auto status = fs::status(parent.empty() ? "." : parent, error);
+  if (fs::is_directory(status) || (error && status.type() != fs::file_type::not_found)) {
+    return {};
+  }
+  return Error{ErrorKind::kWorld, std::string(kind.code),
+               "cannot write `" + path + "`: there is no directory `" + parent.string() + "`",
+               "make the directory, or choose another place with `" + std::string(kind.flag) + "`"};
+}
+
 Error unwritten(const ResultFile& file, int fault) {
   return Error{ErrorKind::kWorld, std::string(file.kind.code),
                "cannot write `" + file.path + "`: " + std::strerror(fault),
@@ -76,7 +91,7 @@ Status check_place(const std::string& path, const FileKind& kind) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return {};  // the path may also be unreadable; the write will report that
+    return check_directory(path, kind);  // the path may also be unreadable; the write will report that
   }
   if (!std::filesystem::is_regular_file(status)) {
     return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is not a regular file",

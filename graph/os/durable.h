@@ -33,7 +33,7 @@ struct FileKind {
 };
 
 /// Checks, before a result of this kind is computed, that it may be written to `path`. Errors: kUsage if `path` exists
-/// and is neither empty nor of this kind.
+/// and is neither empty nor of this kind; kWorld if it has to be made in a directory that does not exist.
 Status check_place(const std::string& path, const FileKind& kind);
 
 /// Writes a result to `path`. The bytes go to a new file next to it, which is synced and then renamed, so that a reader

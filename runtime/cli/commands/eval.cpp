@@ -59,6 +59,12 @@ Result<std::vector<std::string>> sources_to_measure(const Module& module, const 
   for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
     names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
   }
+  for (const std::string& name : names) {
+    if (runtime::measures_of(module, {name}, wanted).empty()) {
+      return content_error("XG0413", {"no metric measures the source `{}`", name},
+                           "add one to `eval`, or name a file of pairs: --on lfw.bin");
+    }
+  }
   return names;
 }
 

@@ -78,7 +78,7 @@ Status check_class_files(const EvalArgs& args) {
     return usage_error("XG0901", {"`--wrong {}` is not a directory and cannot be created", args.wrong},
                        "name one in a directory that exists: --wrong wrong");
   }
-  return check_place(wrong_path(args), kWrongKind);
+  return fs::exists(args.wrong, ignored) ? check_place(wrong_path(args), kWrongKind) : Status();
 }
 
 Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources) {

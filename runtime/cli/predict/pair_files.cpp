@@ -52,11 +52,13 @@ Result<ValueId> feature_of(const Graph& graph, const std::string& name) {
                      {"name one of them: --feature {}", fmt::join(names, ", --feature ")});
 }
 
-// The name of the file without its ending, and with a number if another metric has this name.
+// The name of the file without its ending, and with a number if a metric or a source has this name: the key of a metric
+// may be the name of its source.
 std::string key_of(const std::string& path, const Module& module, const std::vector<runtime::Measure>& added) {
   const std::string stem = std::filesystem::path(path).stem().native();
   const auto is_taken = [&](const std::string& key) {
-    return std::ranges::find(module.train.measured(), key, &MetricSpec::name) != module.train.measured().end() ||
+    return is_source(module.data, key) ||
+           std::ranges::find(module.train.measured(), key, &MetricSpec::name) != module.train.measured().end() ||
            std::ranges::find(added, key, &runtime::Measure::key) != added.end();
   };
   std::string key = stem;
@@ -77,11 +79,12 @@ Result<std::vector<runtime::Measure>> add_pair_files(PlannedModel& planned, cons
       continue;
     }
     XRUN_ASSIGN(const ValueId feature, feature_of(module.graph, args.feature));
+    // The key first, since a file without an ending is then a source with that name.
+    added.push_back({.key = key_of(name, module, added), .source = name, .value = feature, .verification = spec});
     module.data.sources.push_back({.name = name,
                                    .reader = {"pairs", {{"path", name}, {"root", std::string()}}, Span()},
                                    .directory = "",
                                    .span = Span()});
-    added.push_back({.key = key_of(name, module, added), .source = name, .value = feature, .verification = spec});
   }
   const bool has_flags = !args.feature.empty() || args.no_flip || args.folds != VerificationSpec().folds;
   if (has_flags && added.empty()) {

@@ -56,7 +56,7 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
     }
     XRUN_TRY(check_measures(**rows, module));
     headers.memory.add(**rows, module.data);
-    headers.memory.add_measures(**rows, module);
+    headers.memory.add_measures(**rows, module, planned.workers());
     std::vector<Error> warnings = (*rows)->warnings();
     if (auto broken = (*rows)->broken_cells()) {
       warnings.push_back(std::move(*broken));

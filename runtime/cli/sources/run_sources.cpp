@@ -1,4 +1,4 @@
-// Tests: tests/runtime/cli/commands/check_data_test.cpp
+// Tests: tests/runtime/cli/commands/check_data_test.cpp, tests/runtime/cli/sources/run_sources_test.cpp
 #include "runtime/cli/sources/run_sources.h"
 
 #include <algorithm>
@@ -10,9 +10,11 @@
 #include "graph/layouts/class_rows.h"
 #include "graph/settings/pair_fields.h"
 #include "graph/settings/reader_def.h"
+#include "graph/settings/template_pairs.h"
 #include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/train/evaluation/inference.h"
+#include "runtime/train/evaluation/recall.h"
 #include "runtime/train/evaluation/template_features.h"
 
 namespace xrun::cli {
@@ -96,6 +98,27 @@ std::string text_of(const runtime::ClassTable& table) {
   return fmt::format("{} ({:.8})", table.names.size(), names.hex());
 }
 
+// A digest of the pairs of a source; empty if it has none. Ranks with other pairs would decide `best` and `stop_when`
+// differently.
+std::string digest_of_pairs(const runtime::Reader& reader) {
+  Xxh128 digest;
+  if (const TemplatePairs* const templates = reader.templates()) {
+    digest.add(std::as_bytes(std::span(templates->samples)));
+    digest.add(std::as_bytes(std::span(templates->pairs)));
+    return digest.hex();
+  }
+  const int same = reader.find_field(kPairField);
+  if (same < 0) {
+    return "";
+  }
+  runtime::FieldValue flag;
+  for (int64_t sample = 0; sample < reader.samples(); sample += 2) {
+    const Status read = reader.read(sample, same, flag);
+    digest.add(read.ok() ? flag.bytes : std::as_bytes(std::span(read.error().code)));
+  }
+  return digest.hex();
+}
+
 }  // namespace
 
 void add_facts(const runtime::SampleRows& rows, Facts& facts) {
@@ -107,6 +130,9 @@ void add_facts(const runtime::SampleRows& rows, Facts& facts) {
     add(fmt::format("classes of `{}`", table.input), text_of(table));
   }
   add("contents", rows.contents().substr(0, 8));
+  if (const std::string pairs = digest_of_pairs(rows.reader()); !pairs.empty()) {
+    add("pairs", pairs.substr(0, 8));
+  }
 }
 
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
@@ -132,7 +158,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     warn_of(*rows, events);
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);
-      options.memory->add_measures(*rows, module, options.measures);
+      options.memory->add_measures(*rows, module, planned.workers(), options.measures);
     }
     if (options.facts != nullptr) {
       add_facts(*rows, *options.facts);
@@ -162,7 +188,7 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
   const planner::Plan& plan = planned.plan;
   const int workers = plan.machine.threads;
   const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
-  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.templates;
+  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.compared;
   if (sum <= plan.machine.memory) {
     return {};
   }
@@ -174,11 +200,13 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
       fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
                   format_bytes(arenas), format_bytes(data.readers), workers,
                   workers == 1 ? "worker takes" : "workers take", format_bytes(workers * data.decoding.bytes)));
-  if (data.templates > 0) {
+  if (data.compared > 0) {
     error.notes.push_back(
-        fmt::format("an evaluation keeps {} for the features of templates and the distances of their "
-                    "pairs; several sources with a part of the pairs each need less",
-                    format_bytes(data.templates)));
+        fmt::format("an evaluation keeps {} for {}", format_bytes(data.compared),
+                    data.of_templates ? "the features of templates and the distances of their pairs; several sources "
+                                        "with a part of the pairs each need less"
+                                      : "the features that `recall_at` compares; a source with fewer samples needs "
+                                        "less"));
   }
   if (!data.decoding.picture.empty()) {
     error.notes.push_back("the largest picture that was looked at is " + data.decoding.picture);
@@ -196,19 +224,24 @@ void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
   decoding = more.bytes > decoding.bytes ? more : decoding;
 }
 
-void DataMemory::add_measures(const runtime::SampleRows& rows, const Module& module,
+void DataMemory::add_measures(const runtime::SampleRows& rows, const Module& module, int threads,
                               const runtime::WantedMeasures& wanted) {
   const TemplatePairs* const pairs = rows.reader().templates();
-  if (pairs == nullptr) {
-    return;
-  }
   Bytes sum = 0;
+  Bytes search = 0;  // the maximum over the measures, which search one after the other
   for (const runtime::Measure& measure : runtime::measures_of(module, {rows.name()}, wanted)) {
-    if (measure.verification) {
-      sum += runtime::template_memory(*pairs, module.graph.value(measure.value).type.row_elements());
+    const int64_t width = module.graph.value(measure.value).type.row_elements();
+    if (measure.neighbours > 0) {
+      sum += runtime::recall_features(rows.samples(), width - 2);
+      search = std::max(search, runtime::recall_search(rows.samples(), width - 2, measure.neighbours, threads));
+    } else if (measure.verification && pairs != nullptr) {
+      sum += runtime::template_memory(*pairs, width);
     }
   }
-  templates = std::max(templates, sum);
+  if (sum + search > compared) {
+    compared = sum + search;
+    of_templates = pairs != nullptr;
+  }
 }
 
 }  // namespace xrun::cli

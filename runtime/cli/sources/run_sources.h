@@ -21,18 +21,24 @@ namespace xrun::cli {
 struct DataMemory {
   runtime::Decoding decoding;  // memory that a worker needs; the maximum over all sources
   Bytes readers = 0;           // memory of readers that planner::run_memory cannot count, and of the sample order
-  Bytes templates = 0;         // memory of the features of templates in an evaluation; the maximum over all sources
+  // Memory in which an evaluation keeps the features that it compares: those of templates, or of `recall_at`. The
+  // maximum over all sources.
+  Bytes compared = 0;
+  bool of_templates = false;  // whether `compared` is that of templates
 
   // Adds the memory of a source, of which at least the header is open.
   void add(const runtime::SampleRows& rows, const DataSpec& spec);
-  // Adds the memory in which its measures keep features of templates. `wanted` is that of measures_of.
-  void add_measures(const runtime::SampleRows& rows, const Module& module, const runtime::WantedMeasures& wanted = {});
+  // Adds the memory in which its measures keep features that they compare by `threads`. `wanted` is that of
+  // measures_of.
+  void add_measures(const runtime::SampleRows& rows, const Module& module, int threads,
+                    const runtime::WantedMeasures& wanted = {});
 };
 
 // Checks that the memory suffices. Errors: XG0601 arenas and data together need more than the plan's machine has.
 Status check_memory(const PlannedModel& planned, const DataMemory& data);
 
-// Adds the facts of a source: its number of samples, its classes by input, and a digest of its contents.
+// Adds the facts of a source: its number of samples, its classes by input, and digests of its contents and of its
+// pairs.
 void add_facts(const runtime::SampleRows& rows, Facts& facts);
 
 using BadSampleTold = std::function<void(const std::string& message)>;

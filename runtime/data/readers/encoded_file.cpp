@@ -58,6 +58,21 @@ Error broken_sample(std::string why) {
   return content_error("XG0412", std::move(why), "replace the file, or raise `max_bad`");
 }
 
+Status check_some_exist(const std::string& list, int64_t samples, const std::function<std::string(int64_t)>& path_of) {
+  const std::vector<int64_t> looked = looked_samples(samples);
+  for (const int64_t sample : looked) {
+    struct stat info {};
+    if (::stat(path_of(sample).c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
+      return {};
+    }
+  }
+  return looked.empty() ? Status()
+                        : content_error("XG0401",
+                                        {"no file that {} lists exists: {} of {} were examined, the first is {}", list,
+                                         looked.size(), samples, path_of(0)},
+                                        "say in which folder the paths start: root=\"...\"");
+}
+
 Status read_encoded(const std::string& path, bool only_start, FieldValue& out) {
   int file = -1;
   do {

@@ -6,7 +6,6 @@
 #include "runtime/data/readers/list.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <fmt/format.h>
 #include <optional>
@@ -147,22 +146,6 @@ Status check_below(const std::string& root, std::string_view path, const std::st
   return {};
 }
 
-// A wrong `root` is found here and not by a run in which all samples are broken.
-Status check_some_exist(const Paths& paths, int64_t samples, const std::string& list) {
-  const auto looked = looked_samples(samples);
-  for (const int64_t sample : looked) {
-    struct stat info {};
-    if (::stat(paths.full(sample).c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
-      return {};
-    }
-  }
-  return looked.empty() ? Status()
-                        : content_error("XG0401",
-                                        {"no file that {} lists exists: {} of {} were examined, the first is {}", list,
-                                         looked.size(), samples, paths.full(0)},
-                                        "say in which folder the paths start: root=\"...\"");
-}
-
 // The parts, if the list names files of lines with base64; else empty. `confined`: no part may be outside of `root`.
 Result<std::vector<std::string>> find_parts(const std::string& list, const std::string& first, const std::string& root,
                                             bool confined, StopFlag stop) {
@@ -217,7 +200,7 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
     return has_root ? check_below(root, row->path, place) : Status();
   }));
   XRUN_ASSIGN(ListLabels resolved, labels.resolve(args, list));
-  XRUN_TRY(check_some_exist(paths, std::ssize(resolved.labels), list));
+  XRUN_TRY(check_some_exist(list, std::ssize(resolved.labels), [&](int64_t sample) { return paths.full(sample); }));
   paths.shrink_to_fit();
   return std::unique_ptr<Reader>(std::make_unique<ListReader>(std::move(resolved), std::move(paths), header));
 }

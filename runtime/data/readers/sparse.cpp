@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "graph/base/counted.h"
@@ -46,18 +47,30 @@ struct Rows {
   int64_t first_several = 0;
 };
 
-// Finds the rows of a file.
+// Finds the rows of a file, from the first one on.
 class Scan {
  public:
-  Scan(const RandomFile& file, const SparseHeader& header, Labels labels, Bytes begin)
-      : file_(file), header_(header), labels_(labels), at_(begin) {}
+  Scan(RandomFile file, const SparseHeader& header, Labels labels, Bytes begin)
+      : file_(std::move(file)), header_(header), labels_(labels), at_(begin) {}
 
-  // Reads until the end of the file, or until `most` bytes have been read.
-  Status run(Bytes most, StopFlag stop) {
+  // Reads on until `wanted` rows are known, or until the end of the file.
+  Status run(int64_t wanted, StopFlag stop) {
+    if (wanted <= std::ssize(rows_.labels)) {
+      return {};
+    }
+    rows_.starts.resize(rows_.labels.size());  // without the end of the last row
+    const Status done = read_on(wanted, stop);
+    end_rows();
+    return done;
+  }
+  const RandomFile& file() const { return file_; }
+  const Rows& rows() const { return rows_; }
+
+ private:
+  Status read_on(int64_t wanted, StopFlag stop) {
     std::vector<std::byte> chunk;
     Bytes read = at_;
-    const Bytes end = most < file_.size() - at_ ? at_ + most : file_.size();
-    while (read < end) {
+    while (read < file_.size() && std::ssize(rows_.labels) < wanted) {
       XRUN_TRY(check_stop(stop));
       const size_t kept = chunk.size();
       const size_t more = std::min(kChunk, static_cast<size_t>(file_.size() - read));
@@ -72,12 +85,9 @@ class Scan {
                              "write each row as a line of its own");
       }
     }
-    end_rows();
     return {};
   }
-  Rows take() && { return std::move(rows_); }
 
- private:
   // Takes the lines that are complete, and returns their length.
   Result<size_t> take_lines(std::string_view text, bool is_last) {
     size_t used = 0;
@@ -124,40 +134,58 @@ class Scan {
     }
   }
 
-  const RandomFile& file_;
-  const SparseHeader& header_;
+  RandomFile file_;
+  SparseHeader header_;
   Labels labels_;
   Bytes at_;  // offset of the next line
   Rows rows_;
 };
 
+Status check_rows(const Rows& rows, const SparseHeader& header, Labels labels, const RandomFile& file, bool whole) {
+  if (whole && std::ssize(rows.labels) < header.rows) {
+    return content_error("XG0412",
+                         {"{}: its first line says {} rows, but it has {}: it ends at byte {}", file.path(),
+                          header.rows, rows.labels.size(), file.size()},
+                         "get the file again; it may be cut short");
+  }
+  if (labels == Labels::kOne && rows.several > 0) {
+    return content_error(
+        "XG0413",
+        {"{}: {} of {} rows have several labels, first that of line {}", file.path(), format_count(rows.several),
+         format_count(std::ssize(rows.labels)), rows.first_several + 2},
+        "write label=\"first\" for the first label of each row, or label=\"only\" to leave these rows out");
+  }
+  return {};
+}
+
 class SparseReader final : public Reader {
  public:
-  SparseReader(RandomFile file, const SparseHeader& header, Rows rows, Labels labels, int64_t hash)
-      : file_(std::move(file)), header_(header), rows_(std::move(rows)), labels_(labels), hash_(hash) {
+  // `whole`: all rows are known; otherwise `read` finds those that it needs.
+  SparseReader(Scan scan, const SparseHeader& header, Labels labels, int64_t hash, bool whole)
+      : scan_(std::move(scan)), header_(header), labels_(labels), hash_(hash), whole_(whole) {
     shape_ = {hash > 0 ? hash : header.features};
     fields_ = {{"features", {.dtype = DType::kF32, .dims = {kBatch, shape_[0]}}},
                {"label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = header.labels}}};
   }
 
-  int64_t samples() const override { return labels_ == Labels::kOnly ? std::ssize(rows_.singles) : header_.rows; }
+  int64_t samples() const override {
+    return labels_ == Labels::kOnly ? std::ssize(scan_.rows().singles) : header_.rows;
+  }
   const std::vector<Field>& fields() const override { return fields_; }
   int64_t classes() const override { return header_.labels; }
   Status read(int64_t sample, int field, FieldValue& out) const override {
-    const auto row = static_cast<size_t>(row_of(sample));
-    if (row >= rows_.labels.size()) {
-      return content_error("XG0412", "only the first rows have been read", "open the whole source");
+    const int64_t row = row_of(sample);
+    if (whole_) {
+      return read_known(static_cast<size_t>(row), field, out);
     }
-    if (field == 1 && rows_.labels[row] != kBroken) {
-      out.set_integer(DType::kI32, rows_.labels[row]);
-      return {};
-    }
-    XRUN_TRY(read_row(row, out));
-    return field == 0 ? Status() : content_error("XG0412", "its line changed after the file was opened", "run again");
+    const std::lock_guard lock(mutex_);
+    XRUN_TRY(scan_.run(row + 1, nullptr));
+    XRUN_TRY(check_rows(scan_.rows(), header_, labels_, scan_.file(), row >= std::ssize(scan_.rows().labels)));
+    return read_known(static_cast<size_t>(row), field, out);
   }
   std::string class_name(int64_t) const override { return ""; }
   std::string sample_name(int64_t sample) const override {
-    return fmt::format("{}:{}", file_.path(), row_of(sample) + 2);
+    return fmt::format("{}:{}", scan_.file().path(), row_of(sample) + 2);
   }
   std::string describe() const override {
     const std::string rows = labels_ == Labels::kOnly ? counted_of(samples(), header_.rows, "row") + " with one label,"
@@ -167,20 +195,31 @@ class SparseReader final : public Reader {
   }
   Bytes memory() const override {
     constexpr auto kRow = static_cast<Bytes>(sizeof(int64_t) + sizeof(int32_t));
-    return header_.rows * kRow + static_cast<Bytes>(rows_.singles.size() * sizeof(int64_t));
+    return header_.rows * kRow + static_cast<Bytes>(scan_.rows().singles.size() * sizeof(int64_t));
   }
 
  private:
   int64_t row_of(int64_t sample) const {
-    return labels_ == Labels::kOnly ? rows_.singles[static_cast<size_t>(sample)] : sample;
+    return labels_ == Labels::kOnly ? scan_.rows().singles[static_cast<size_t>(sample)] : sample;
+  }
+
+  Status read_known(size_t row, int field, FieldValue& out) const {
+    const int32_t label = scan_.rows().labels[row];
+    if (field == 1 && label != kBroken) {
+      out.set_integer(DType::kI32, label);
+      return {};
+    }
+    XRUN_TRY(read_row(row, out));
+    return field == 0 ? Status() : content_error("XG0412", "its line changed after the file was opened", "run again");
   }
 
   // Reads the line next to the dense row, and adds its features to the row.
   Status read_row(size_t row, FieldValue& out) const {
-    const auto bytes = static_cast<size_t>(rows_.starts[row + 1] - rows_.starts[row]);
+    const std::vector<int64_t>& starts = scan_.rows().starts;
+    const auto bytes = static_cast<size_t>(starts[row + 1] - starts[row]);
     std::byte* const to = out.set_own(DType::kF32, shape_, bytes);
     const std::span<std::byte> line(to + out.bytes.size(), bytes);
-    XRUN_TRY(file_.read(rows_.starts[row], line));
+    XRUN_TRY(scan_.file().read(starts[row], line));
     XRUN_ASSIGN(const SparseRow parsed, parse_sparse_row(without_break(text_of(line)), header_.labels));
     std::memset(to, 0, out.bytes.size());
     auto* const sums = reinterpret_cast<float*>(to);
@@ -195,11 +234,12 @@ class SparseReader final : public Reader {
                                      "correct the line, or raise `max_bad`");
   }
 
-  RandomFile file_;
+  mutable std::mutex mutex_;  // guards `scan_` unless all rows are known
+  mutable Scan scan_;
   SparseHeader header_;
-  Rows rows_;
   Labels labels_;
   int64_t hash_;
+  bool whole_;
   std::array<int64_t, 1> shape_{};
   std::vector<Field> fields_;
 };
@@ -244,23 +284,6 @@ Status check_counts(const SparseHeader& header, int64_t hash, const RandomFile& 
   return {};
 }
 
-Status check_rows(const Rows& rows, const SparseHeader& header, Labels labels, const RandomFile& file, bool whole) {
-  if (whole && std::ssize(rows.labels) < header.rows) {
-    return content_error("XG0412",
-                         {"{}: its first line says {} rows, but it has {}: it ends at byte {}", file.path(),
-                          header.rows, rows.labels.size(), file.size()},
-                         "get the file again; it may be cut short");
-  }
-  if (labels == Labels::kOne && rows.several > 0) {
-    return content_error(
-        "XG0413",
-        {"{}: {} of {} rows have several labels, first that of line {}", file.path(), format_count(rows.several),
-         format_count(std::ssize(rows.labels)), rows.first_several + 2},
-        "write label=\"first\" for the first label of each row, or label=\"only\" to leave these rows out");
-  }
-  return {};
-}
-
 Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, bool whole, StopFlag stop) {
   const Attrs& args = spec.reader.args;
   XRUN_TRY(data_registry().find_reader("sparse")->fields(args));
@@ -271,12 +294,10 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, bool whole, St
   XRUN_ASSIGN(const FirstLine first, read_first_line(file));
   XRUN_TRY(check_counts(first.header, hash, file));
   const bool all = whole || labels == Labels::kOnly;
-  Scan scan(file, first.header, labels, first.bytes);
-  XRUN_TRY(scan.run(all ? file.size() : static_cast<Bytes>(kChunk), stop));
-  Rows rows = std::move(scan).take();
-  XRUN_TRY(check_rows(rows, first.header, labels, file, all));
-  return std::unique_ptr<Reader>(
-      std::make_unique<SparseReader>(std::move(file), first.header, std::move(rows), labels, hash));
+  Scan scan(std::move(file), first.header, labels, first.bytes);
+  XRUN_TRY(scan.run(all ? std::numeric_limits<int64_t>::max() : 1, stop));
+  XRUN_TRY(check_rows(scan.rows(), first.header, labels, scan.file(), all));
+  return std::unique_ptr<Reader>(std::make_unique<SparseReader>(std::move(scan), first.header, labels, hash, all));
 }
 
 }  // namespace

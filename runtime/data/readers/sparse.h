@@ -17,7 +17,8 @@ inline constexpr int64_t kMostDenseFeatures = 65'536;
 // labels are kept in memory, 12 bytes a row. Errors: XG0401; XG0412 the lines are not those that the first line counts;
 // XG0413 rows have several labels and `label` is not given, or there are too many features for a dense row.
 Result<std::unique_ptr<Reader>> open_sparse(const SourceSpec& spec, StopFlag stop);
-// Reads the first line and the first rows; with label="only" all rows, since only some of them are samples.
+// Reads the first line and the first rows, and `read` those up to the row that it needs; with label="only" all rows,
+// since only some of them are samples.
 Result<std::unique_ptr<Reader>> open_sparse_header(const SourceSpec& spec, StopFlag stop);
 
 // The place of a feature among `size` sums, and its sign. The numbers are draws of Philox (graph/base/random.h), keyed

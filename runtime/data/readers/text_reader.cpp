@@ -22,6 +22,9 @@ namespace {
 
 constexpr int32_t kBroken = std::numeric_limits<int32_t>::min();  // the label of a line without one
 
+// The cells of a line: with runs of blanks as delimiter, those at its ends delimit nothing.
+std::string_view cells_of(std::string_view line, char delimiter) { return delimiter == ' ' ? trimmed(line) : line; }
+
 // Removes the first cell from `rest` and returns it. nullopt: there are no more cells.
 std::optional<std::string_view> next_cell(std::optional<std::string_view>& rest, char delimiter) {
   if (!rest) {
@@ -154,7 +157,7 @@ Result<int64_t> column_of(const AttrValue& chosen, std::string_view header, char
   }
   const auto& name = std::get<std::string>(chosen);
   std::vector<std::string> names;
-  std::optional<std::string_view> rest = header;
+  std::optional<std::string_view> rest = cells_of(header, delimiter);
   while (const auto cell = next_cell(rest, delimiter)) {
     names.emplace_back(trimmed(*cell));
   }
@@ -200,7 +203,7 @@ void spread(std::vector<int32_t>& labels, const std::vector<int64_t>& lacking) {
 
 TextCells split_text(std::string_view line, char delimiter, const TextColumns& columns) {
   TextCells cells;
-  std::optional<std::string_view> rest = delimiter == ' ' ? trimmed(line) : line;
+  std::optional<std::string_view> rest = cells_of(line, delimiter);
   for (int64_t i = 0; rest && (i <= columns.label || i <= columns.text); ++i) {
     const bool takes_rest = i == columns.text && columns.rest;
     const auto cell = takes_rest ? std::exchange(rest, std::nullopt) : next_cell(rest, delimiter);

@@ -110,22 +110,33 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 
 namespace {
 
-// Adds all metrics, each value once, for a source that the user has named and no metric reads. Verifications are left
-// out, since they need pairs.
-void add_asked(const Graph& graph, const std::vector<MetricSpec>& metrics, const std::string& source,
-               std::vector<Measure>& measures) {
+// Whether a source has pairs, which the arguments of its reader show.
+bool is_of_pairs(const DataSpec& data, const std::string& source) {
+  const auto spec = std::ranges::find(data.sources, source, &SourceSpec::name);
+  const ReaderDef* reader = spec == data.sources.end() ? nullptr : data_registry().find_reader(spec->reader.name);
+  if (reader == nullptr) {
+    return false;
+  }
+  const auto fields = reader->fields(spec->reader.args);
+  return fields.ok() && has_pairs(*fields);
+}
+
+// Adds metrics, each value once, for a source that the user has named and no metric reads: the verifications for a
+// source of pairs, all others for another source.
+void add_asked(const Module& module, const std::string& source, std::vector<Measure>& measures) {
+  const bool verifies = is_of_pairs(module.data, source);
   std::vector<const MetricSpec*> distinct;
-  for (const MetricSpec& metric : metrics) {
+  for (const MetricSpec& metric : module.train.measured()) {
     const bool known = std::ranges::any_of(distinct, [&](const MetricSpec* one) {
       return one->value == metric.value && one->neighbours == metric.neighbours;
     });
-    if (!known && !verification_of(graph, metric.value)) {
+    if (!known && verification_of(module.graph, metric.value).has_value() == verifies) {
       distinct.push_back(&metric);
     }
   }
   for (const MetricSpec* metric : distinct) {
     const std::string key = distinct.size() == 1 ? source : source + "." + metric->name;
-    measures.push_back({key, source, metric->value, metric->neighbours, std::nullopt});
+    measures.push_back({key, source, metric->value, metric->neighbours, verification_of(module.graph, metric->value)});
   }
 }
 
@@ -151,7 +162,7 @@ std::vector<Measure> measures_of(const Module& module, const std::vector<std::st
   }
   for (size_t i = 0; wanted.all && i < sources.size(); ++i) {
     if (std::ranges::find(measures, sources[i], &Measure::source) == measures.end()) {
-      add_asked(module.graph, metrics, sources[i], measures);
+      add_asked(module, sources[i], measures);
     }
   }
   return measures;
@@ -215,6 +226,12 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   }
   MeasuredSource counts{
       std::string(source.name()), sound, std::ssize(broken), is_synthetic(session.module(), source), {}};
+  if (events != nullptr && measured.compares_samples()) {
+    // The comparison may take much longer than a batch, by which the deadlines of an evaluation are learned. Preparing
+    // has none.
+    const std::string subject = fmt::format("the results of {}", source.name());
+    events->on(WorkEvent{.work = Work::kPrepare, .subject = subject});
+  }
   XRUN_TRY(measured.finish(stop, counts, evaluation));
   for (VerifiedPairs& one : std::span(evaluation.verified).subspan(verified_before)) {
     one.seconds = std::chrono::duration<double>(Clock::now() - start).count();

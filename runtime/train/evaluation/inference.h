@@ -41,7 +41,8 @@ struct Measure {
 struct WantedMeasures {
   std::vector<Measure> own;  // measures of sources that the module does not measure; only they apply to their sources
   // The user has named the sources, so each is measured: a metric without a source also reads `train`, and a source
-  // that no metric reads gets all metrics but verifications, with keys as if there were no `eval`.
+  // that no metric reads gets the verifications if it has pairs, else all other metrics, with keys as if there were no
+  // `eval`.
   bool all = false;
 };
 std::vector<Measure> measures_of(const Module& module, const std::vector<std::string>& sources,

@@ -3,12 +3,35 @@
 #include <algorithm>
 #include <system_error>
 
+#include "graph/layouts/knn_layout.h"
 #include "ops/knn/knn.h"
 #include "ops/simd/isa.h"
 #include "runtime/device/background_work.h"
 #include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
+namespace {
+
+// One more neighbour, since the first entry of each list is the sample itself.
+KnnShape shape_of(int64_t samples, int64_t dim, int64_t neighbours, int threads) {
+  return {.classes = samples, .dim = dim, .neighbours = neighbours + 1, .workers = threads};
+}
+
+}  // namespace
+
+Bytes recall_features(int64_t samples, int64_t dim) {
+  return samples * (dim * static_cast<Bytes>(sizeof(float)) + static_cast<Bytes>(sizeof(int32_t)));
+}
+
+Bytes recall_search(int64_t samples, int64_t dim, int64_t neighbours, int threads) {
+  const KnnShape shape = shape_of(samples, dim, neighbours, threads);
+  return samples * shape.neighbours * static_cast<Bytes>(sizeof(int32_t)) + knn_scratch_bytes(shape);
+}
+
+void Recall::reserve(int64_t samples) {
+  features_.reserve(static_cast<size_t>(samples * dim_));
+  labels_.reserve(static_cast<size_t>(samples));
+}
 
 void Recall::add(const float* row) {
   features_.insert(features_.end(), row, row + dim_);
@@ -21,8 +44,7 @@ Result<double> Recall::measure(int threads, StopFlag stop) const {
     return 0.0;
   }
   XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
-  // One more neighbour, since the first entry of each list is the sample itself.
-  const KnnShape shape{.classes = samples, .dim = dim_, .neighbours = neighbours_ + 1, .workers = threads};
+  const KnnShape shape = shape_of(samples, dim_, neighbours_, threads);
   const ops::KnnGraph graph(shape, isa);
   XRUN_ASSIGN(const HostMemory scratch, HostMemory::map(graph.scratch_bytes()));
   std::vector<int32_t> lists(static_cast<size_t>(samples * shape.neighbours));

@@ -7,8 +7,13 @@
 
 #include "graph/base/result.h"
 #include "graph/base/stop.h"
+#include "graph/base/units.h"
 
 namespace xrun::runtime {
+
+// The memory of the features and labels of so many samples, and that of a search in them by `threads`.
+Bytes recall_features(int64_t samples, int64_t dim);
+Bytes recall_search(int64_t samples, int64_t dim, int64_t neighbours, int threads);
 
 // Stores the features and the label of each sample: rows · (dim + 1) numbers of 4 bytes. Threads: one makes all calls.
 class Recall {
@@ -16,6 +21,8 @@ class Recall {
   // `dim`: dimensions of the features; `neighbours`: k.
   Recall(int64_t dim, int64_t neighbours) : dim_(dim), neighbours_(neighbours) {}
 
+  // Takes the memory for so many samples, so that adding them moves nothing.
+  void reserve(int64_t samples);
   // Adds a row of the operator's result: dim + 2 numbers.
   void add(const float* row);
   // Returns the share of the labelled samples that have another sample of their class among their k nearest neighbours;

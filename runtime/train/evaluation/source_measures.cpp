@@ -65,6 +65,10 @@ Status SourceMeasures::check() {
     if (one.measure.verification) {
       XRUN_TRY(session_.agree(check_verification(one)));
     }
+    if (one.measure.neighbours > 0) {
+      XRUN_TRY(session_.agree(check_recall(one)));
+      one.recall.reserve(source_.samples());
+    }
     if (one.measure.verification && source_.templates() != nullptr) {
       one.templates.emplace(*source_.templates(), width_of(one.measure.value));
     }
@@ -84,6 +88,23 @@ Status SourceMeasures::check_verification(const One& one) const {
   }
   XRUN_TRY(check_pairs(source_.name(), {source_.samples(), has_same, templates}, *one.measure.verification));
   return templates == nullptr ? Status() : check_memory(*templates, width_of(one.measure.value), source_.name());
+}
+
+// Checks that the features of all samples and their search fit into the free memory.
+Status SourceMeasures::check_recall(const One& one) const {
+  const int64_t samples = source_.samples();
+  const int64_t dim = width_of(one.measure.value) - 2;
+  const Bytes needed =
+      recall_features(samples, dim) + recall_search(samples, dim, one.measure.neighbours, threads_of(session_));
+  const Bytes free = detect_host().memory_free;
+  if (needed <= free) {
+    return {};
+  }
+  return Error{ErrorKind::kInfeasible, "XG0601",
+               fmt::format("`recall_at` cannot be measured on source `{}` in the free memory: the features of its {} "
+                           "and their search take {}, but {} are free",
+                           source_.name(), counted(samples, "sample"), format_bytes(needed), format_bytes(free)),
+               "measure it on a source with fewer samples"};
 }
 
 int64_t SourceMeasures::width_of(ValueId value) const {
@@ -145,6 +166,11 @@ Status SourceMeasures::add(int64_t count) {
 bool SourceMeasures::mirrors() const {
   return std::ranges::any_of(all_,
                              [](const One& one) { return one.measure.verification && one.measure.verification->flip; });
+}
+
+bool SourceMeasures::compares_samples() const {
+  return std::ranges::any_of(all_,
+                             [](const One& one) { return one.measure.verification || one.measure.neighbours > 0; });
 }
 
 Status SourceMeasures::add_mirrored(int64_t count) {

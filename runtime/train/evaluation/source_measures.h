@@ -21,7 +21,8 @@ class SourceMeasures {
   SourceMeasures(Session& session, RowSource& source, const std::vector<Measure>& all);
 
   // Checks that the source has what its measures need. REQUIRES: all ranks call it. Errors: those of check_pairs and of
-  // reading; XG0601 the features and distances of templates do not fit into the memory of the host.
+  // reading; XG0601 the features and distances of templates, or the features of `recall_at` and their search, do not
+  // fit into the memory of the host.
   Status check();
   // Adds the first `count` rows of the batch that the session has just computed, except broken rows and rows without a
   // label. Errors: those of reading.
@@ -31,6 +32,8 @@ class SourceMeasures {
   // Adds the results for the mirror images of the rows of the last `add`, which the session has just computed.
   // REQUIRES: `mirrors`. Errors: those of reading.
   Status add_mirrored(int64_t count);
+  // Whether `finish` compares samples with one another, which may take long.
+  bool compares_samples() const;
   // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
   // call it. Errors: XG0425 if a measure has no label to compare with; XG0408 if too many pairs are broken; those of
   // Recall::measure and of reading.
@@ -54,6 +57,7 @@ class SourceMeasures {
   Status read(ValueId value, std::vector<float>& to) const;
   void add_pairs(One& one, const std::vector<float>* mirrored, int64_t count) const;
   Status check_verification(const One& one) const;
+  Status check_recall(const One& one) const;
   Result<std::vector<ComparedPair>> compare_samples(const PairDistances& distances) const;
   Result<VerifiedPairs> verify(One& one, StopFlag stop) const;
 

@@ -11,7 +11,6 @@ TemplateFeatures::TemplateFeatures(const TemplatePairs& pairs, int64_t dim)
     : pairs_(pairs),
       dim_(dim),
       medium_(static_cast<size_t>(dim)),
-      now_(static_cast<size_t>(dim)),
       features_(static_cast<size_t>(pairs.templates * dim)),
       has_feature_(static_cast<size_t>(pairs.templates)) {}
 
@@ -22,9 +21,8 @@ void TemplateFeatures::add(const float* feature, const float* mirrored) {
     end_medium();
     current_ = sample;
   }
-  picture_feature(feature, mirrored, now_);
-  for (size_t d = 0; d < now_.size(); ++d) {
-    medium_[d] += now_[d];
+  for (size_t d = 0; d < medium_.size(); ++d) {
+    medium_[d] += static_cast<double>(feature[d]) + (mirrored == nullptr ? 0 : static_cast<double>(mirrored[d]));
   }
   ++pictures_;
 }

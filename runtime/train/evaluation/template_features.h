@@ -1,11 +1,13 @@
 // The features of templates (graph/settings/template_pairs.h), and the distances of their pairs:
 //
-//   1. The feature of a picture is normalised, with that of its mirror image (runtime/train/evaluation/verification.h).
+//   1. The feature of a picture is the sum of its feature and that of its mirror image, whatever its length: networks
+//      give blurred pictures short features, which then weigh less.
 //   2. The feature of a medium, such as a video, is the mean over its pictures in the template.
 //   3. The feature of a template is the mean over its media, divided by its length.
 //
 // A video of many frames therefore counts as much as one photograph. Source: Whitelam et al., "IARPA Janus
-// Benchmark-B", CVPRW 2017 (templates); steps 2 and 3 are those of the published evaluation code of ArcFace.
+// Benchmark-B", CVPRW 2017 (templates); the steps are those of the published evaluation code of ArcFace, without the
+// scores of a face detector, by which that code also multiplies the features of pictures.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +53,6 @@ class TemplateFeatures {
   TemplatePairs::Sample current_;  // template and medium of the sum below
   std::vector<double> medium_;     // sum over the sound pictures of the current medium
   int64_t pictures_ = 0;           // their number
-  std::vector<double> now_;        // feature of a picture
   std::vector<double> features_;   // [templates, dim]
   std::vector<bool> has_feature_;  // [templates]
 };

@@ -23,9 +23,6 @@ namespace xrun::runtime {
 
 // Divides a feature by its length; a feature of zeros stays one of zeros.
 void normalise(std::span<double> feature);
-// Writes the normalised feature of a picture to `to`, [dim], from its feature and that of its mirror image, [dim] each;
-// `mirrored` is null if there is no mirror image.
-void picture_feature(const float* feature, const float* mirrored, std::span<double> to);
 double squared_distance(std::span<const double> a, std::span<const double> b);
 
 // Computes the squared distance of each pair from the features of the samples, in the order of the source. It keeps

@@ -139,6 +139,9 @@ Result<std::unique_ptr<Reader>> open_list(const SourceSpec& spec, const std::str
   const std::string given = spec.reader.args.has("root") ? spec.reader.args.text("root") : "";
   std::string root =
       given.empty() ? std::filesystem::path(path).parent_path().string() : resolve_path(spec.directory, given);
+  XRUN_TRY(check_some_exist(path, std::ssize(list.paths), [&](int64_t sample) {
+    return resolve_path(root, list.paths[static_cast<size_t>(sample)]);
+  }));
   return std::unique_ptr<Reader>(
       std::make_unique<ListedPairs>(path, std::move(root), std::move(text), std::move(list)));
 }

@@ -23,8 +23,9 @@ namespace xrun::runtime {
 // "lfw.bin pair 17, picture 1 (bins[32])".
 //
 // Memory: only places of pictures, or the text of a list, are held; pictures are read when they are needed, also after
-// open_header, which opens the source in the same way. Errors: XG0401; XG0407 the pickle would run code; XG0412. A
-// picture that is missing or cannot be decoded is a broken sample.
+// open_header, which opens the source in the same way. Errors: XG0401, also if none of the files of a list that are
+// examined exists; XG0407 the pickle would run code; XG0412. A picture that is missing or cannot be decoded is a broken
+// sample.
 Result<std::unique_ptr<Reader>> open_pairs(const SourceSpec& spec, StopFlag stop);
 
 // A warning if all pairs are of one kind, of which `same` of `pairs` show the same person (XG0443).

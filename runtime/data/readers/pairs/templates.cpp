@@ -72,6 +72,9 @@ Result<std::unique_ptr<Reader>> open_templates(const SourceSpec& spec, Bytes mos
   const std::string given = args.has("root") ? args.text("root") : "";
   std::string root =
       given.empty() ? std::filesystem::path(list).parent_path().string() : resolve_path(spec.directory, given);
+  XRUN_TRY(check_some_exist(list, std::ssize(set.pairs.samples), [&](int64_t sample) {
+    return resolve_path(root, set.path_of(static_cast<size_t>(sample)));
+  }));
   return std::unique_ptr<Reader>(std::make_unique<TemplatePictures>(std::move(list), std::move(root), std::move(set)));
 }
 

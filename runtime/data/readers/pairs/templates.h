@@ -15,7 +15,8 @@ namespace xrun::runtime {
 // also PNG and others), also called `file`, and `template`, the number of the sample's template.
 //
 // Memory: both lists, of at most `most_memory`; pictures are read when they are needed. Errors: those of
-// read_template_set. A picture that is missing or cannot be decoded is a broken sample.
+// read_template_set; XG0401 none of the pictures that are examined exists. A picture that is missing or cannot be
+// decoded is a broken sample.
 Result<std::unique_ptr<Reader>> open_templates(const SourceSpec& spec, Bytes most_memory, StopFlag stop);
 
 }  // namespace xrun::runtime

@@ -357,7 +357,10 @@ TEST_F(Export, WrongNamesAreRefusedBeforeAnythingIsWritten) {
             2,
             "error[XG0901]: `foreign.safetensors` exists and is not a file of weights that xrun exported"},
            {{"-o", "foreign.onnx"}, 2, "error[XG0901]: `foreign.onnx` exists and is not a model of xrun in ONNX"},
-           {{"-o", "nowhere/m.onnx"}, 4, "error[XG0901]: cannot create the folder nowhere/m.onnx.tmp-"}}) {
+           {{"-o", "nowhere/m.onnx"},
+            4,
+            "error[XG0901]: cannot write `nowhere/m.onnx`: there is no directory `nowhere`"},
+           {{"-o", "nowhere/m.safetensors"}, 4, "there is no directory `nowhere`"}}) {
     std::vector<std::string> words{"export", "ckpt/t"};
     words.insert(words.end(), c.words.begin(), c.words.end());
     const auto result = run(words);

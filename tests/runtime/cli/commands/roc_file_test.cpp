@@ -61,6 +61,19 @@ TEST(RocFile, ThePictureHasACurveAndANameForEach) {
   EXPECT_EQ(curves, 2U);
 }
 
+TEST(RocFile, ADirectoryThatDoesNotExistIsRejectedBeforeTheEvaluation) {
+  const TemporaryDirectory directory;
+  directory.write("file", "no directory");
+  for (const std::string parent : {"/plots", "/file"}) {
+    const Status refused = check_roc_path(directory.path() + parent + "/roc.svg");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, "XG0901");
+    EXPECT_THAT(refused.error().message, HasSubstr("there is no directory `" + directory.path() + parent + "`"));
+    EXPECT_THAT(refused.error().help, HasSubstr("--roc"));
+  }
+  EXPECT_TRUE(check_roc_path("no-such-file.svg").ok()) << "the working directory exists";
+}
+
 TEST(RocFile, OtherEndingsAndFilesAreRejected) {
   const TemporaryDirectory directory;
   directory.write("data.json", "{\"mine\": 1}");

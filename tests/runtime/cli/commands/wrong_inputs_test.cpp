@@ -568,7 +568,7 @@ std::vector<Fault> plan_faults() {
        {"plan", "m.xgraph", "-o", "none/m.xplan"},
        4,
        "`none/m.xplan`",
-       "No such file or directory",
+       "there is no directory `none`",
        "choose another place with `-o`"},
       {"plan_on_a_full_disk",
        m,

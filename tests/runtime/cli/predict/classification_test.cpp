@@ -226,6 +226,9 @@ TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreComplete) {
   const auto other = run({"eval", "ckpt/t", "--confusion", "m.xgraph"});
   EXPECT_EQ(other.exit, 2);
   EXPECT_THAT(other.err, HasSubstr("`m.xgraph` exists and is not a table of pairs of classes"));
+  const auto nowhere = run({"eval", "ckpt/t", "--confusion", "none/c.csv"});
+  EXPECT_EQ(nowhere.exit, 4);
+  EXPECT_THAT(nowhere.err, HasSubstr("there is no directory `none`"));
   for (const char* place : {"m.xgraph", "none/wrong"}) {
     EXPECT_THAT(run({"eval", "ckpt/t", "--wrong", place}).err, HasSubstr("is not a directory and cannot be created"));
   }

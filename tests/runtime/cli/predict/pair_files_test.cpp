@@ -77,6 +77,24 @@ TEST_F(PairSets, AreVerifiedDuringTrainingAndLater) {
   EXPECT_EQ(json::parse(read_file(directory.path() + "/roc.json"))["roc"]["lfw"]["accuracy"], one["metrics"]["lfw"]);
 }
 
+TEST_F(PairSets, AreVerifiedThoughTheyAreDeclaredAndNoMetricNamesThem) {
+  train(runtime::testing::face_model(runtime::testing::kPairSource + "  source cfp   = pairs(\"lfw.bin\")\n",
+                                     runtime::testing::kPairMetrics));
+  const json one = eval({"--on", "cfp"});
+  EXPECT_EQ(one["metrics"].size(), 1U) << "the accuracy over classes is not measured on pairs";
+  EXPECT_EQ(one["verification"]["cfp"], eval({"--on", "lfw"})["verification"]["lfw"]);
+  const CommandResult drawn = run({"eval", "ckpt/arc", "--on", "cfp", "--roc", "roc.json"});
+  EXPECT_EQ(drawn.exit, 0) << drawn.err;
+}
+
+TEST_F(PairSets, ASourceThatNoMetricMeasuresIsRejected) {
+  train(runtime::testing::face_model(runtime::testing::kPairSource,
+                                     "  eval {\n    lfw = verification(lfw, feature)\n  }\n"));
+  const std::string message = fault({"--on", "lfw", "train"});
+  EXPECT_THAT(message, HasSubstr("error[XG0413]: no metric measures the source `train`"));
+  EXPECT_THAT(message, HasSubstr("add one to `eval`, or name a file of pairs: --on lfw.bin"));
+}
+
 TEST_F(PairSets, NeedNoEntryInTheModel) {
   train_plain();
   const json one = eval({"--on", "lfw.bin", "--devices", "1"});
@@ -90,6 +108,15 @@ TEST_F(PairSets, NeedNoEntryInTheModel) {
   EXPECT_THAT(read_file(directory.path() + "/roc.svg"), HasSubstr("<polyline"));
   EXPECT_THAT(fault({"--on", "lfw.bin", "--folds", "61"}), HasSubstr("error[XG0214]"));
   EXPECT_THAT(fault({"--on", "missing.bin"}), HasSubstr("error[XG0401]"));
+}
+
+TEST_F(PairSets, AFileWithTheNameOfASourceHasAKeyOfItsOwn) {
+  train(runtime::testing::face_model("  source lfw   = folder(\"train\")\n", "  metrics = [accuracy(id, label)]\n"));
+  const json both = eval({"--on", "lfw", "lfw.bin"});
+  EXPECT_EQ(both["metrics"].size(), 2U);
+  EXPECT_TRUE(both["metrics"].contains("lfw"));
+  EXPECT_EQ(both["verification"].size(), 1U);
+  EXPECT_EQ(both["metrics"]["lfw_2"], both["verification"]["lfw_2"]["accuracy"]);
 }
 
 TEST_F(PairSets, TemplatesAreVerifiedDuringTrainingAndLater) {

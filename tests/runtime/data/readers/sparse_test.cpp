@@ -178,14 +178,35 @@ TEST_F(SparseReader, RowsAreFoundAcrossThePartsInWhichAFileIsRead) {
     text += fmt::format("{}{}\n", i, long_row);
   }
   ASSERT_GT(text.size(), size_t{4} << 20);
-  const auto reader = open(sparse(write("rows.txt", text)));
+  const auto reader = open(sparse(write("rows.txt", text + "\n\n")));
   ASSERT_NE(reader, nullptr);
+  const auto header = open_header(sparse(root_ / "rows.txt")).value();
   for (int64_t i = 0; i < 3000; ++i) {
-    FieldValue value;
-    ASSERT_TRUE(reader->read(i, 1, value).ok());
-    ASSERT_EQ(*reinterpret_cast<const int32_t*>(value.bytes.data()), i);
+    for (const Reader* one : {reader.get(), header.get()}) {
+      FieldValue value;
+      ASSERT_TRUE(one->read(i, 1, value).ok());
+      ASSERT_EQ(*reinterpret_cast<const int32_t*>(value.bytes.data()), i);
+    }
   }
   EXPECT_EQ(features_of(*reader, 2999), std::vector<float>(10, 20));
+  EXPECT_EQ(features_of(*header, 2999), std::vector<float>(10, 20));
+}
+
+TEST_F(SparseReader, AHeaderReadsLabelsThatAreFarFromTheStart) {
+  std::string long_row;
+  for (int i = 0; i < 300'000; ++i) {
+    long_row += fmt::format(" {}:0.5", i % 10);
+  }
+  const std::string text = "3 10 9\n7" + long_row + "\n8" + long_row + "\n";
+  FieldValue value;
+  const auto header = open_header(sparse(write("rows.txt", text + "3 1:2\n"))).value();
+  ASSERT_TRUE(header->read(2, 1, value).ok());
+  EXPECT_EQ(*reinterpret_cast<const int32_t*>(value.bytes.data()), 3);
+  EXPECT_EQ(labels_of(*header), (std::vector<int32_t>{7, 8, 3}));
+  const auto cut = open_header(sparse(write("cut.txt", text))).value();
+  const Status missing = cut->read(2, 1, value);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(missing.error().message, HasSubstr("its first line says 3 rows, but it has 2"));
 }
 
 }  // namespace

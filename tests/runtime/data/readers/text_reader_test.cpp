@@ -85,6 +85,16 @@ TEST_F(TextReader, ReadsAnyLineAtAnyTime) {
   }
 }
 
+TEST_F(TextReader, BlanksBeforeAHeaderDoNotMoveItsColumns) {
+  const std::string path = write("a.txt", "  lemma  form \t\n walk walked\n   go went\n");
+  const auto reader =
+      open(text(path, {{"header", true}, {"label", std::string("lemma")}, {"text", std::string("form")}}, " "));
+  ASSERT_NE(reader, nullptr);
+  EXPECT_EQ(text_of(*reader, 0), "walked");
+  EXPECT_EQ(text_of(*reader, 1), "went");
+  EXPECT_EQ(reader->class_name(label_of(*reader, 1)), "go");
+}
+
 TEST_F(TextReader, ColumnsAreChosenByPositionOrName) {
   const std::string path = write("a.csv", "lemma,form,tags\nwalk,walked,PST\ngo,went,PST\n");
   const auto by_name =

@@ -125,6 +125,27 @@ train quick {
 }
 )";
 
+TEST(Recall, FeaturesThatDoNotFitEndARunBeforeItsFirstStep) {
+  const TemporaryDirectory directory;
+  std::string text = kRetrieval;
+  text.replace(text.find("20, 230, seed=2"), 15, "20, 3_000_000, seed=2");
+  directory.write("retrieval.xgraph", text + "\ncluster c {\n  node {\n    cores = 2\n    memory = 1GiB\n  }\n}\n");
+  for (const char* command : {"train", "plan"}) {
+    const auto result = run_xrun({command, "retrieval.xgraph"}, {.directory = directory.path()});
+    EXPECT_EQ(result.exit, 3) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("error[XG0601]: does not fit: with its data the run needs"));
+    EXPECT_THAT(result.err, HasSubstr("for the features that `recall_at` compares"));
+  }
+}
+
+TEST(Recall, MemoryGrowsWithTheSamplesTheirFeaturesAndTheirNeighbours) {
+  EXPECT_EQ(recall_features(1000, 64), 1000 * 65 * 4);
+  const Bytes one = recall_search(100'000, 64, 1, 1);
+  EXPECT_GT(recall_search(200'000, 64, 1, 1), one);
+  EXPECT_GT(recall_search(100'000, 256, 1, 1), one);
+  EXPECT_GT(recall_search(100'000, 64, 100, 1), one);
+}
+
 TEST(Recall, IsMeasuredInEvaluationsOfEveryPlan) {
   const TemporaryDirectory directory;
   directory.write("retrieval.xgraph", kRetrieval);

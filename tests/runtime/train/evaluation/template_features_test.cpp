@@ -83,7 +83,7 @@ std::optional<Feature> expected(const Made& made, uint32_t of_template, bool fli
       for (size_t d = 0; d < feature.size(); ++d) {
         feature[d] = made.plain[sample][d] + (flip ? static_cast<double>(made.mirrored[sample][d]) : 0);
       }
-      by_medium[made.pairs.samples[sample].medium].push_back(normalised(feature));
+      by_medium[made.pairs.samples[sample].medium].push_back(feature);
     }
   }
   std::vector<Feature> media;
@@ -148,6 +148,18 @@ TEST(TemplateFeatures, FramesOfAVideoCountAsOnePhotograph) {
   made.broken.resize(5);
   // The feature of template 0 is (1, 1) / sqrt(2), that of template 1 is (1, 0).
   EXPECT_NEAR(compared(made, false)[0].squared, 2 - std::sqrt(2.0), 1e-15);
+}
+
+TEST(TemplateFeatures, PicturesWithLongFeaturesWeighMore) {
+  Made made;
+  made.pairs = {.templates = 2, .samples = {{0, 0}, {0, 1}, {1, 2}}, .pairs = {{.first = 0, .second = 1, .same = 1}}};
+  made.plain.resize(3, std::vector<float>(kDim));
+  made.plain[0][0] = 4;
+  made.plain[1][1] = 3;
+  made.plain[2][0] = 1;
+  made.broken.resize(3);
+  // The feature of template 0 is (4, 3) / 5, that of template 1 is (1, 0).
+  EXPECT_NEAR(compared(made, false)[0].squared, 0.04 + 0.36, 1e-15);
 }
 
 TEST(TemplateFeatures, ComparingEndsAfterAStopRequest) {

@@ -128,6 +128,15 @@ TEST(Verification, PairsThatAThresholdSeparatesAreAllRight) {
   EXPECT_THAT(fars, ElementsAre(0.1, 0.01, 0)) << "1e-3 of 500 pairs is less than a pair";
 }
 
+TEST(Verification, TheAccuracyOverEqualFoldsIsRoundedOnce) {
+  std::vector<ComparedPair> pairs = apart(3000, 0.5, 2.0);
+  for (size_t wrong = 0; wrong < 18; ++wrong) {
+    pairs[2 * wrong].squared = 2.5;  // all in the first fold
+  }
+  EXPECT_EQ(score_pairs(pairs, 10).accuracy, 0.997) << "the mean of the ten shares is 0.9969999999999999";
+  EXPECT_NEAR(score_pairs(pairs, 10).deviation, 0.009, 1e-12);
+}
+
 TEST(Verification, TheSmallestFarIsThatOfOnePair) {
   EXPECT_EQ(score_pairs(apart(9, 0.5, 2.0), 2).tar_at_far.size(), 1U);
   EXPECT_EQ(score_pairs(apart(10, 0.5, 2.0), 2).tar_at_far.size(), 2U);

@@ -234,6 +234,30 @@ TEST_F(VerifiedSources, AnOutputIsVerifiedWithoutAnEntryInTheModule) {
   });
 }
 
+struct WorkLog final : EventSink {
+  void on(const Event& event) override {
+    if (const auto* work = std::get_if<WorkEvent>(&event)) {
+      works.emplace_back(work->work, std::string(work->subject));
+    }
+  }
+  std::vector<std::pair<Work, std::string>> works;
+};
+
+TEST_F(VerifiedSources, TheComparisonAfterTheLastBatchIsWorkWithoutADeadline) {
+  for (const bool verifies : {true, false}) {
+    with_session(verifies ? prepare_with({}) : prepare_for(make_module(options_)), {}, [&](Session& session) {
+      PairRows rows(session.module().graph, options_, 120);
+      WorkLog log;
+      ASSERT_TRUE(evaluate(session, {&rows}, &log).ok());
+      ASSERT_FALSE(log.works.empty());
+      const std::pair<Work, std::string> batch(Work::kEvaluate, "val");
+      const std::pair<Work, std::string> comparison(Work::kPrepare, "the results of val");
+      EXPECT_EQ(log.works.front(), batch);
+      EXPECT_EQ(log.works.back(), verifies ? comparison : batch);
+    });
+  }
+}
+
 TEST_F(VerifiedSources, PairsWithABrokenSampleOrFlagAreLeftOut) {
   PairRows rows(make_module(options_).graph, options_, 200);
   rows.broken = {0, 47, 48, 49, 199};  // samples of four pairs, on both sides of the end of a batch

@@ -277,6 +277,22 @@ TEST_F(Pairs, AListNamesFilesBelowItsRoot) {
   EXPECT_THAT(open_reader(pairs(packed)).error().message, HasSubstr("z.txt.gz is compressed by gzip"));
 }
 
+TEST_F(Pairs, AListWithoutAnyFileThatExistsIsRefused) {
+  write("crops/b.jpg", "B");
+  const std::string list = write("l.txt", "a.jpg\tb.jpg\t1\n");
+  EXPECT_TRUE(open_reader(pairs(list, "crops", root_.string())).ok());
+  for (const auto& open : {open_header, +[](const SourceSpec& spec) { return open_reader(spec); }}) {
+    for (const std::string root : {"", "corps"}) {
+      const auto wrong = open(pairs(list, root, root_.string()));
+      ASSERT_FALSE(wrong.ok());
+      EXPECT_EQ(wrong.error().code, "XG0401");
+      EXPECT_THAT(wrong.error().message,
+                  HasSubstr("2 of 2 were examined, the first is " + (root_ / root / "a.jpg").string()));
+      EXPECT_THAT(wrong.error().help, HasSubstr("root="));
+    }
+  }
+}
+
 TEST_F(Pairs, ASetWithPairsOfOneKindCausesAWarning) {
   const auto warnings = [&](const std::string& flags) {
     std::string text;
@@ -289,6 +305,7 @@ TEST_F(Pairs, ASetWithPairsOfOneKindCausesAWarning) {
     }
     return found;
   };
+  write("a.jpg", "A");
   EXPECT_EQ(warnings("101"), "");
   EXPECT_EQ(warnings("111"), "XG0443 all 3 pairs show the same person");
   EXPECT_EQ(warnings("1"), "XG0443 the only pair shows the same person");

@@ -48,6 +48,7 @@ TEST_F(Templates, AreSortedByTemplateAndMedium) {
         "\xEF\xBB\xBF"
         "1.jpg 11 m1\r\n2.jpg 7 m2\n\n3.jpg 11 m3\n4.jpg 11 m1\n  \n5.jpg 7 m2");
   write("pairs.txt", "7 11 1\n11 7 0\n7\t7\tTrue\n");
+  write("1.jpg", "1");
   const auto reader = open();
   ASSERT_TRUE(reader.ok()) << reader.error().message;
   const Reader& set = **reader;
@@ -108,6 +109,19 @@ TEST_F(Templates, FaultsHaveTheirLine) {
 TEST_F(Templates, AListThatIsMissingIsAnError) {
   write("pairs.txt", "1 1 1\n");
   EXPECT_EQ(open().error().code, "XG0401");
+}
+
+TEST_F(Templates, AListWithoutAnyPictureThatExistsIsRefused) {
+  write("t.txt", "1.jpg 1 m\n2.jpg 2 m\n");
+  write("pairs.txt", "1 2 0\n");
+  write("crops/2.jpg", "2");
+  EXPECT_TRUE(open("crops").ok());
+  const auto wrong = open("corps");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().code, "XG0401");
+  EXPECT_THAT(wrong.error().message,
+              HasSubstr("2 of 2 were examined, the first is " + (root_ / "corps/1.jpg").string()));
+  EXPECT_THAT(wrong.error().help, HasSubstr("root="));
 }
 
 TEST_F(Templates, MemoryIsLimited) {
