@@ -5,9 +5,11 @@
 //   4. Save the state as a checkpoint of step 0.
 #include "runtime/cli/import/import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <optional>
 
 #include "graph/base/errors.h"
@@ -20,6 +22,7 @@
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/progress/progress.h"
 #include "runtime/cluster/stop_signals.h"
+#include "runtime/data/readers/natural_order.h"
 #include "runtime/device/libraries.h"
 #include "runtime/formats/files.h"
 #include "runtime/interchange/import/copy_tensors.h"
@@ -97,7 +100,21 @@ Outcome<std::vector<NameTable>> read_tables(const std::string& named) {
   return tables;
 }
 
+// Checks that no file is named twice: the rows of ranks would be joined twice.
+Status check_named_once(const std::vector<std::string>& files) {
+  for (size_t i = 1; i < files.size(); ++i) {
+    for (size_t earlier = 0; earlier < i; ++earlier) {
+      std::error_code ignored;
+      if (fs::equivalent(files[earlier], files[i], ignored)) {
+        return usage_error("XG0942", {"{} and {} are the same file", files[earlier], files[i]}, "name each file once");
+      }
+    }
+  }
+  return {};
+}
+
 Status open_files(const ImportArgs& args, Imported& imported) {
+  XRUN_TRY(check_named_once(args.files));
   for (const std::string& path : args.files) {
     XRUN_ASSIGN(auto file, runtime::open_weight_file(path, &StopSignals::requested()));
     for (size_t i = 0; i < file->tensors().size(); ++i) {
@@ -144,6 +161,36 @@ Status match(const ImportArgs& args, std::vector<NameTable> tables, const Graph&
   imported.matched =
       runtime::match_tensors(imported.table, imported.place, imported.tensors, imported.form, names, args.skip);
   return imported.matched.misfits.empty() ? Status() : Status(misfit_error(imported, args));
+}
+
+// Whether two paths differ only in digits.
+bool are_numbered(std::string_view a, std::string_view b) {
+  const auto letters = [](std::string_view path) {
+    std::string rest;
+    std::ranges::copy_if(path, std::back_inserter(rest), [](char c) { return c < '0' || c > '9'; });
+    return rest;
+  };
+  return letters(a) == letters(b);
+}
+
+// Checks that the files of ranks, whose rows are joined, are in the order of their numbers: a shell puts rank 10 before
+// rank 2, and the rows of both have the same shape.
+Status check_order(const ImportArgs& args, const Imported& imported) {
+  for (const runtime::Fit& fit : imported.matched.fits) {
+    for (size_t i = 1; i < fit.from.size(); ++i) {
+      const runtime::ForeignTensor& first = imported.tensors[fit.from[i - 1]];
+      const runtime::ForeignTensor& second = imported.tensors[fit.from[i]];
+      const std::string& before = args.files[first.file];
+      const std::string& after = args.files[second.file];
+      if (first.name == second.name && are_numbered(before, after) && !runtime::comes_before(before, after)) {
+        return usage_error("XG0942",
+                           {"{} is named before {}, but the rows of `{}` are joined in the order of the ranks", before,
+                            after, first.name},
+                           "name the files in the order of their numbers, such as checkpoint_gpu_{0..15}.pt");
+      }
+    }
+  }
+  return {};
 }
 
 bool has_all(const runtime::TrainState& state, const runtime::ModelForm& form) {
@@ -225,6 +272,7 @@ Outcome<int> run_import(const GlobalOptions& options, const ImportArgs& args) {
   imported.model = module.model;
   imported.seed = module.train.seed;
   XRUN_TRY(match(args, std::move(tables), module.graph, imported));
+  XRUN_TRY(check_order(args, imported));
   const auto progress = make_progress(options.progress, console);
   const Status written = write_whole(planned, args, imported, *progress);
   progress->on(runtime::WorkEvent{});

@@ -418,6 +418,35 @@ TEST_F(ImportCommand, FilesOfRanksGiveTheirRowsOfTheHead) {
               HasSubstr("rank 0 of 2 should have 3 of the 5 rows; name the files of all ranks in their order"));
 }
 
+// All ranks have equally many rows, so only the numbers of the files give their order. A shell puts 10 before 2.
+TEST_F(ImportCommand, FilesOfRanksAreNamedInTheOrderOfTheirNumbers) {
+  directory_.write("ranks.names", "names 1\nfc -> <classes> by rank\n{a} -> {a}\n");
+  for (const int rank : {2, 10}) {
+    write(fmt::format("rank_{}.safetensors", rank), {{"fc.weight", {{2, 3}}}, {"first.weight", {{4, 6}}}});
+  }
+  fs::create_symlink("rank_2.safetensors", path("rank_3.safetensors"));
+  std::string text = kModel;
+  for (const std::string five : {"feature, 5", "[6], 5, 40", "[6], 5, 20"}) {
+    text[text.find(five) + five.find('5')] = '4';
+  }
+  directory_.write("m.xgraph", text);
+  const auto import_two = [&](const std::string& first, const std::string& second) {
+    return run({"import", first, second, "--into", "m.xgraph", "-o", "ckpt/start", "--names", "ranks.names"});
+  };
+  const auto shell = import_two("rank_10.safetensors", "rank_2.safetensors");
+  EXPECT_EQ(shell.exit, 2) << shell.err;
+  EXPECT_THAT(shell.err,
+              HasSubstr("error[XG0942]: rank_10.safetensors is named before rank_2.safetensors, but the rows "
+                        "of `fc.weight` are joined in the order of the ranks"));
+  EXPECT_THAT(shell.err, HasSubstr("name the files in the order of their numbers, such as checkpoint_gpu_{0..15}.pt"));
+  const auto twice = import_two("rank_2.safetensors", "rank_3.safetensors");
+  EXPECT_EQ(twice.exit, 2) << twice.err;
+  EXPECT_THAT(twice.err, HasSubstr("error[XG0942]: rank_2.safetensors and rank_3.safetensors are the same file"));
+  EXPECT_FALSE(fs::exists(path("ckpt")));
+  const auto numbers = import_two("rank_2.safetensors", "rank_10.safetensors");
+  EXPECT_EQ(numbers.exit, 0) << numbers.err;
+}
+
 // `xrun export` writes the names of the model, so its files come back without a table.
 TEST_F(ImportCommand, ExportedFilesComeBack) {
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
