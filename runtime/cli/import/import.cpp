@@ -14,6 +14,9 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/nearest.h"
+#include "graph/base/stop.h"
+#include "runtime/checkpoint/class_rows/class_row_file.h"
+#include "runtime/checkpoint/files/own_files.h"
 #include "runtime/checkpoint/put_aside.h"
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/console/console.h"
@@ -38,6 +41,13 @@ using runtime::NameTable;
 // states of its optimizer; `init = checkpoint(...)` starts from it.
 constexpr const char* kNoRun = "imported";
 
+// Whether an import that was killed may have left the entry of a directory. The next import replaces it.
+bool is_left_over(const fs::path& entry) {
+  const std::string name = entry.filename();
+  return name == "lock" || runtime::pending_of_name(name) || runtime::digest_of_class_names_file(name) ||
+         (name.starts_with("rows.") && runtime::ClassRowFile::header_of(entry).ok());
+}
+
 // Checks, before anything is computed, that the checkpoint may be written to its place.
 Status check_output(const ImportArgs& args) {
   std::error_code ignored;
@@ -50,7 +60,7 @@ Status check_output(const ImportArgs& args) {
   }
   if (!runtime::is_checkpoint(args.output)) {
     for (const auto& entry : fs::directory_iterator(args.output, ignored)) {
-      if (entry.path().filename() != "lock") {
+      if (!is_left_over(entry.path())) {
         return usage_error("XG0901", {"{} is a directory with other files", args.output},
                            "name a new directory: -o ckpt/start");
       }
@@ -241,6 +251,7 @@ Status write(const PlannedModel& planned, const ImportArgs& args, Imported& impo
   events.on(runtime::WorkEvent{.work = runtime::Work::kLoad, .subject = args.files[0]});
   XRUN_TRY(runtime::copy_tensors(imported.matched.fits, imported.tensors, imported.files, imported.form, state,
                                  &StopSignals::requested()));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   XRUN_ASSIGN(const runtime::SavedCheckpoint saved, store->save(state, 0, 0));
   imported.path = saved.path;
   imported.bytes = saved.bytes;
@@ -265,9 +276,11 @@ Outcome<int> run_import(const GlobalOptions& options, const ImportArgs& args) {
   const Console console(options);
   XRUN_TRY(check_output(args));
   XRUN_ASSIGN(auto tables, read_tables(args.names));
+  const StopSignals signals([] {});
   Imported imported;
   XRUN_TRY(open_files(args, imported));
   XRUN_ASSIGN(const PlannedModel planned, plan_from(args.into, options, console, true));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   const Module& module = planned.model.file.module;
   imported.model = module.model;
   imported.seed = module.train.seed;

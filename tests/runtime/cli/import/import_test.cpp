@@ -1,6 +1,7 @@
 // `xrun import`: the numbers that imported networks compute, what the command prints, and what it refuses.
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -386,6 +387,30 @@ TEST_F(ImportCommand, AFullDiskLeavesNoCheckpoint) {
   EXPECT_EQ(result.exit, 4) << result.err;
   EXPECT_THAT(result.err, HasSubstr("XG0711"));
   EXPECT_FALSE(fs::exists(path("ckpt/start")));
+}
+
+TEST_F(ImportCommand, ASignalLeavesNoCheckpoint) {
+  std::string text = kModel;
+  text.replace(text.find("linear(4)"), 0, "linear(3000) -> linear(3000) -> ");  // enough numbers to be interrupted
+  directory_.write("m.xgraph", text);
+  tensors_.erase("module.lin1.kernel");
+  for (const int number : {SIGINT, SIGTERM}) {
+    const auto stopped = import({"-v"}, {.signal = number, .signal_on = "read"});
+    EXPECT_EQ(stopped.exit, 75) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("stopped before it was done"));
+    EXPECT_FALSE(fs::exists(path("ckpt/start")));
+  }
+}
+
+// The entries that a killed import leaves have the names of unfinished saves.
+TEST_F(ImportCommand, AnImportFollowsOneThatWasKilled) {
+  const std::string owner = ".tmp-f1980f37ef8347e68fe98f990d81fc8e.4026531836.24017.143264-0123456789abcdef";
+  fs::create_directories(path("ckpt/start/step-000000" + owner));
+  directory_.write("ckpt/start/latest" + owner, "step-000000\n");
+  directory_.write("ckpt/start/lock", "");
+  const auto again = import();
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(fs::exists(path("ckpt/start/step-000000/manifest.json")));
 }
 
 TEST_F(ImportCommand, FilesOfRanksGiveTheirRowsOfTheHead) {
