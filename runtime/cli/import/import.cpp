@@ -239,13 +239,16 @@ runtime::CheckpointOptions store_of(const PlannedModel& planned, const ImportArg
           .model = text_of(planned)};
 }
 
-// Copies the tensors into the state of a session, and saves it.
-Status write(const PlannedModel& planned, const ImportArgs& args, Imported& imported, runtime::EventSink& events) {
+// Copies the tensors into the state of a session, and saves it. Sets `aside` to the new name of an earlier checkpoint.
+Status write(const PlannedModel& planned, const ImportArgs& args, Imported& imported, runtime::EventSink& events,
+             std::string& aside) {
   events.on(runtime::WorkEvent{.work = runtime::Work::kPrepare, .subject = "memory"});
   std::unique_ptr<runtime::DeviceSet> devices;
   XRUN_ASSIGN(const auto session, open_whole(planned, imported.form, devices));
   runtime::TrainState& state = session->state();
-  XRUN_ASSIGN(const auto store, runtime::make_checkpoint_store(store_of(planned, args)));
+  runtime::CheckpointOptions options = store_of(planned, args);
+  options.on_aside = [&](const std::string&, const std::string& name) { aside = name; };
+  XRUN_ASSIGN(const auto store, runtime::make_checkpoint_store(std::move(options)));
   XRUN_TRY(store->make_rows(state));
   state.initialise(imported.seed, {}, planned.model.file.run.moved);
   events.on(runtime::WorkEvent{.work = runtime::Work::kLoad, .subject = args.files[0]});
@@ -258,16 +261,29 @@ Status write(const PlannedModel& planned, const ImportArgs& args, Imported& impo
   return store->finish();
 }
 
-// Calls `write`. If it fails, the directory of the checkpoint is removed, unless it existed before.
+// Calls `write`. If it fails, the directory of the checkpoint is removed, unless it existed before. An earlier
+// checkpoint that was renamed gets its name back.
 Status write_whole(const PlannedModel& planned, const ImportArgs& args, Imported& imported,
                    runtime::EventSink& events) {
-  std::error_code ignored;
-  const bool fresh = !fs::exists(args.output, ignored);
-  Status written = write(planned, args, imported, events);
-  if (!written.ok() && fresh) {
-    fs::remove_all(args.output, ignored);
+  std::error_code fault;
+  const bool fresh = !fs::exists(args.output, fault);
+  std::string aside;
+  const Status written = write(planned, args, imported, events, aside);
+  if (written.ok() || (!fresh && aside.empty())) {
+    return written;
   }
-  return written;
+  const fs::path place = fs::canonical(args.output, fault);  // `args.output` may be a link to a directory
+  if (!fault) {
+    fs::remove_all(place, fault);
+  }
+  if (!aside.empty() && !fault) {
+    fs::rename(aside, place, fault);
+  }
+  Error error = written.error();
+  if (!aside.empty() && fault) {
+    error.notes.push_back(fmt::format("the earlier checkpoint is in {}: {}", aside, fault.message()));
+  }
+  return error;
 }
 
 }  // namespace

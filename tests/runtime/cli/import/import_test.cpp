@@ -340,6 +340,17 @@ TEST_F(ImportCommand, NumbersThatAreNotFiniteLeaveNoCheckpoint) {
   EXPECT_FALSE(fs::exists(path("ckpt/start")));
 }
 
+TEST_F(ImportCommand, AnEarlierCheckpointKeepsItsPlaceIfOverwritingFails) {
+  ASSERT_EQ(import().exit, 0);
+  const std::string manifest = read_file(path("ckpt/start/step-000000/manifest.json"));
+  tensors_["fc.weight"] = {{5, 3}, 0, 1e39};
+  const auto result = import({"--overwrite"});
+  EXPECT_EQ(result.exit, 1);
+  EXPECT_THAT(result.err, HasSubstr("`fc.weight` has a number that is not finite"));
+  EXPECT_EQ(read_file(path("ckpt/start/step-000000/manifest.json")), manifest);
+  EXPECT_FALSE(fs::exists(path("ckpt/start.1")));
+}
+
 TEST_F(ImportCommand, WrongFilesModelsAndPlacesAreRefused) {
   const auto names = [&](const std::vector<std::string>& more, int exit, const char* message) {
     const auto result = import(more);
