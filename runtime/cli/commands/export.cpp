@@ -14,6 +14,7 @@
 #include "graph/base/errors.h"
 #include "graph/os/durable.h"
 #include "graph/os/temporary_folder.h"
+#include "graph/settings/reader_def.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/export/onnx_comparison.h"
@@ -141,7 +142,11 @@ std::string list_of(const std::vector<ops::OnnxValue>& values, const char* one) 
 // An input whose stages are in the file, and the values that it takes.
 std::string preprocessed(const ops::OnnxPreprocessing& one) {
   std::vector<std::string_view> names;
-  std::ranges::transform(one.stages, std::back_inserter(names), &CallSpec::name);
+  for (const CallSpec& stage : one.stages) {
+    if (!data_registry().find_augment(stage.name)->only_training) {
+      names.push_back(stage.name);
+    }
+  }
   return fmt::format(
       "{} takes {} {}: {}", one.input, name_of(one.field.type.dtype),
       one.field.type.rank() == 4 && one.field.type.dtype == DType::kU8 ? "pictures as decoded" : "numbers",
