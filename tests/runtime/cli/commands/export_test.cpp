@@ -385,6 +385,21 @@ TEST_F(Export, WeightsAreWrittenUnderTheirPathsAndReadBack) {
   }
 }
 
+TEST_F(Export, WeightsThatOnlyTheLossReadsAreNamedAsLeftOut) {
+  train(picture_model("",
+                      "  pooled = x -> conv(8, 3) as stem -> relu -> global_avg_pool\n"
+                      "  early = pooled -> linear(10) as side\n"
+                      "  feature = pooled -> linear(6) as last\n",
+                      "softmax_ce(id, label) + 0.5 * softmax_ce(early, label)"));
+  const auto text = run({"export", "ckpt/t", "-o", "m.safetensors"});
+  ASSERT_EQ(text.exit, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("  2 tensors that only training uses are left out: side."));
+  const auto result = run({"export", "ckpt/t", "-o", "m.safetensors", "--with-head", "id", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const auto names = nlohmann::json::parse(result.out).at("only_in_training").get<std::vector<std::string>>();
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("side.weight", "side.bias"));
+}
+
 TEST_F(Export, APlanFileIsRefusedByName) {
   train(picture_model("", "  feature = x -> global_avg_pool -> linear(4)\n"));
   ASSERT_EQ(run({"plan", "m.xgraph", "-o", "m.xplan"}).exit, 0);
