@@ -105,7 +105,8 @@ Status check_onnxruntime(const std::string& python) {
 }
 
 Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string& file, const ops::OnnxGraph& graph,
-                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder) {
+                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder,
+                                   StopFlag stop) {
   std::vector<std::string> words{python, "-c", kScript, file, folder, std::to_string(rows)};
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ops::OnnxValue& input = graph.inputs[i];
@@ -118,7 +119,8 @@ Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string&
   if (child.start(words, {.output = log}) != 0) {
     return OnnxRun{.why = fmt::format("`{}` cannot be started (name a Python that has onnxruntime: --python)", python)};
   }
-  const std::optional<int> status = child.wait_at_most(kPatience);
+  const std::optional<int> status = child.wait_at_most(kPatience, stop);
+  XRUN_TRY(check_stop(stop));
   const std::vector<std::byte> said = read_bytes(log);
   const std::string text = last_line({reinterpret_cast<const char*>(said.data()), said.size()});
   if (status == kNotRun) {

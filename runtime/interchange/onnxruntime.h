@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/stop.h"
 #include "ops/onnx/onnx_graph.h"
 
 namespace xrun::runtime {
@@ -32,8 +33,10 @@ Status check_onnxruntime(const std::string& python);
 /// Starts `python` (found in PATH unless it has a slash), which loads the file and computes `rows` rows. `folder`: an
 /// existing folder for inputs and results. Waits at most ten minutes. A Python that does not end, or that a signal
 /// ends, and an onnxruntime that is too old for the file are no errors: the result has the reason. Errors: XG0932
-/// onnxruntime rejects the file; kWorld XG0901 the folder cannot be written.
+/// onnxruntime rejects the file; kWorld XG0901 the folder cannot be written; kInterrupted `stop` was set, which ends
+/// Python.
 Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string& file, const ops::OnnxGraph& graph,
-                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder);
+                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder,
+                                   StopFlag stop);
 
 }  // namespace xrun::runtime

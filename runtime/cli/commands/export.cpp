@@ -23,6 +23,7 @@
 #include "runtime/cli/model/plan_session.h"
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/progress/progress.h"
+#include "runtime/cluster/stop_signals.h"
 #include "runtime/interchange/exported_rows.h"
 #include "runtime/interchange/onnx_module.h"
 #include "runtime/interchange/onnxruntime.h"
@@ -109,7 +110,8 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   XRUN_ASSIGN(const auto folder, TemporaryFolder::next_to(args.output, kOnnxKind.code));
   const std::string name = fs::path(args.output).filename();
-  const runtime::OnnxFile file{.path = folder->path() + "/" + name, .data_name = name + ".data"};
+  const runtime::OnnxFile file{
+      .path = folder->path() + "/" + name, .data_name = name + ".data", .stop = &StopSignals::requested()};
   const auto values = [&](const ops::OnnxTensor& constant, std::byte* out) {
     runtime::read_exported(module.graph, session->state(), constant, out);
   };
@@ -118,6 +120,7 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
               compare_with_onnxruntime(planned, *session, exported.graph, options, file.path, folder->path(),
                                        args.python.empty() ? "python3" : args.python));
   XRUN_TRY(check_differences(exported.comparison));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   if (exported.written.data_bytes > 0) {
     XRUN_TRY(folder->release(file.data_name, args.output + ".data", kOnnxKind.code));
   }
@@ -254,6 +257,7 @@ Outcome<int> run_export(const GlobalOptions& options, const ExportArgs& args) {
   exact.f32_inputs = true;
   XRUN_ASSIGN(const PlannedModel planned, plan_for(info, args.file, exact, console));
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info, exact.f32_inputs));
+  const StopSignals signals([] {});
   const auto progress = make_progress(options.progress, console);
   if (is_weights(args)) {
     auto text = export_weights(planned, args, *info, *progress, console.json());

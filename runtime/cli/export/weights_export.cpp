@@ -15,6 +15,7 @@
 #include "graph/os/temporary_folder.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/model/plan_session.h"
+#include "runtime/cluster/stop_signals.h"
 #include "runtime/interchange/exported_weights.h"
 
 namespace xrun::cli {
@@ -91,7 +92,9 @@ Result<std::string> export_weights(const PlannedModel& planned, const ExportArgs
                                                     {"xrun.checkpoint_step", std::to_string(info.manifest.step)},
                                                     {"xrun.model", planned.model.file.module.model}};
   XRUN_ASSIGN(const runtime::WeightsWritten written,
-              runtime::write_weights(session->state(), args.heads, metadata, folder->path() + "/" + name));
+              runtime::write_weights(session->state(), args.heads, metadata, folder->path() + "/" + name,
+                                     &StopSignals::requested()));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   XRUN_TRY(folder->release(name, args.output, kCode));
   const std::vector<std::string> lacking = only_in_training(graph, session->state(), args);
   if (json) {

@@ -289,6 +289,22 @@ TEST_F(FakeOnnxruntime, FilesThatItRejectsOrComputesOtherwiseAreNotWritten) {
   EXPECT_FALSE(fs::exists(path("m.onnx")));
 }
 
+// The Python that compares the file sends the signal, and does not end on its own.
+TEST_F(Export, ASignalEndsItWithoutAFile) {
+  train(picture_model("", "  feature = x -> conv(8, 3) -> relu -> global_avg_pool\n"));
+  for (const std::string signal : {"INT", "TERM"}) {
+    directory_.write(
+        "python", "#!/bin/sh\ncase \"$2\" in *InferenceSession*) kill -" + signal + " $PPID; exec sleep 600 ;; esac\n");
+    fs::permissions(path("python"), fs::perms::owner_all);
+    const auto stopped = run({"export", "ckpt/t", "-o", "m.onnx", "--python", "./python"});
+    EXPECT_EQ(stopped.exit, 75) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("stopped before it was done"));
+    for (const auto& entry : fs::directory_iterator(directory_.path())) {
+      EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("m.onnx")));
+    }
+  }
+}
+
 TEST_F(Export, InputsOfTwoBytesAreExportedInF32) {
   const std::string python = find_onnxruntime();
   for (const std::string type : {"bf16", "f16"}) {
