@@ -97,11 +97,11 @@ int ChildProcess::wait() {
   return code_of(status);
 }
 
-std::optional<int> ChildProcess::wait_at_most(Seconds limit) {
+std::optional<int> ChildProcess::wait_at_most(Seconds limit, StopFlag stop) {
   const auto end = Clock::now() + std::chrono::duration<double>(limit);
   int status = 0;
   while (::waitpid(pid_.load(), &status, WNOHANG) == 0) {
-    if (Clock::now() > end) {
+    if (Clock::now() > end || !check_stop(stop).ok()) {
       ::kill(pid_.load(), SIGKILL);
       wait();
       return std::nullopt;

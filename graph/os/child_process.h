@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "graph/base/stop.h"
 #include "graph/base/units.h"
 
 namespace xrun {
@@ -30,8 +31,8 @@ class ChildProcess {
 
   /// Waits for the end. @return the exit code, or 128 + the signal that ended the child, as in shells.
   int wait();
-  /// Does the same, but kills the child after this time. @return nullopt if it was killed.
-  std::optional<int> wait_at_most(Seconds limit);
+  /// Does the same, but kills the child after this time, or once `stop` is set. @return nullopt if it was killed.
+  std::optional<int> wait_at_most(Seconds limit, StopFlag stop = nullptr);
 
   pid_t pid() const { return pid_.load(); }  // 0: not running
 

@@ -13,7 +13,10 @@ namespace fs = std::filesystem;
 Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::next_to(const std::string& target, std::string_view code) {
   std::string path = fmt::format("{}.tmp-{}", target, ::getpid());
   std::error_code fault;
-  fs::create_directory(path, fault);
+  if (!fs::create_directory(path, fault) && !fault) {
+    fs::remove_all(path, fault);  // an earlier process with this number was killed
+    fs::create_directory(path, fault);
+  }
   if (fault) {
     return world_error(code, {"cannot create the folder {}: {}", path, fault.message()},
                        "name a place in a folder that exists and can be written");

@@ -13,8 +13,8 @@ namespace xrun {
 // on the file system of its target.
 class TemporaryFolder {
  public:
-  /// Makes the folder `TARGET.tmp-PID` next to a target. `code`: the code of the error. Errors: kWorld if it cannot be
-  /// made.
+  /// Makes the folder `TARGET.tmp-PID` next to a target, empty also if a killed process left one. `code`: the code of
+  /// the error. Errors: kWorld if it cannot be made.
   static Result<std::unique_ptr<TemporaryFolder>> next_to(const std::string& target, std::string_view code);
 
   explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}

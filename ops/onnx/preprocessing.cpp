@@ -68,6 +68,7 @@ Error refused(const CallSpec& stage, const std::string& input, std::string_view 
 Status add_stage(const CallSpec& stage, const BoundField& bound, OnnxPreprocessing& to) {
   const AugmentDef& def = *data_registry().find_augment(stage.name);
   if (def.only_training) {
+    to.stages.push_back(stage);  // pixels after it may be f32, so a bicubic `resize` keeps its overshoot
     return {};
   }
   const auto why = std::ranges::find(kRefused, stage.name, &std::pair<std::string_view, std::string_view>::first);

@@ -17,7 +17,8 @@ struct ColumnScale {
 };
 using ColumnScales = std::map<std::string, ColumnScale>;  // key: input
 
-/// Describes what is left of the binding of an input: stages that only training has are left out, and so is decoding.
+/// Describes what is left of the binding of an input: decoding is left out. Stages that only training has stay, since
+/// they decide the type of the pixels after them, but they have no nodes.
 /// The file takes decoded pictures of any size or of the input's own, u8 [N, H, W, C] in the order of decoders; columns
 /// of a table that the binding has chosen, f64 [N, columns]; and other fields as they are. Fields are those of the
 /// source `train`, or of the first source that has the field. Errors: XG0930 a stage has no exact form in ONNX, or no

@@ -23,8 +23,11 @@ class StageWriter {
   Result<std::string> write(const TensorType& target) {
     begin();
     for (const CallSpec& stage : from_.stages) {
-      XRUN_TRY(add(stage));
-      XRUN_ASSIGN(value_.type, data_registry().find_augment(stage.name)->infer(value_, stage.args));
+      const AugmentDef& def = *data_registry().find_augment(stage.name);
+      if (!def.only_training) {
+        XRUN_TRY(add(stage));
+      }
+      XRUN_ASSIGN(value_.type, def.infer(value_, stage.args));
     }
     cast(onnx_type(target.dtype));
     if (value_.type.rank() == 4 && value_.type.dims[2] == kAnySide) {

@@ -15,11 +15,12 @@ bool is_exported(const StateTensor& tensor, std::span<const std::string> heads) 
   return is_value && (tensor.head.empty() || std::ranges::find(heads, tensor.head) != heads.end());
 }
 
-Status write_tensor(const TrainState& state, const StateTensor& tensor, SafetensorsWriter& file) {
+Status write_tensor(const TrainState& state, const StateTensor& tensor, SafetensorsWriter& file, StopFlag stop) {
   const Bytes row_bytes = tensor.row_elements() * static_cast<Bytes>(sizeof(float));
   const int64_t most = std::max<int64_t>(1, kPart / std::max<Bytes>(row_bytes, 1));
   std::vector<float> values;
   for (int64_t begin = 0; begin < tensor.rows(); begin += most) {
+    XRUN_TRY(check_stop(stop));
     const int64_t end = std::min(tensor.rows(), begin + most);
     values.resize(static_cast<size_t>((end - begin) * tensor.row_elements()));
     state.read_current(tensor, begin, end, values.data());
@@ -31,7 +32,8 @@ Status write_tensor(const TrainState& state, const StateTensor& tensor, Safetens
 }  // namespace
 
 Result<WeightsWritten> write_weights(const TrainState& state, std::span<const std::string> heads,
-                                     std::map<std::string, std::string> metadata, const std::string& path) {
+                                     std::map<std::string, std::string> metadata, const std::string& path,
+                                     StopFlag stop) {
   std::vector<SafeTensor> tensors;
   for (const StateTensor& tensor : state.tensors()) {
     const bool is_new = tensors.empty() || tensors.back().name != tensor.name;
@@ -43,7 +45,7 @@ Result<WeightsWritten> write_weights(const TrainState& state, std::span<const st
   metadata.emplace(kWeightsKey, "xrun");
   XRUN_ASSIGN(SafetensorsWriter file, SafetensorsWriter::create(path, tensors, metadata));
   for (const SafeTensor& tensor : tensors) {
-    XRUN_TRY(write_tensor(state, *state.find(tensor.name), file));
+    XRUN_TRY(write_tensor(state, *state.find(tensor.name), file, stop));
   }
   XRUN_TRY(file.finish());
   return WeightsWritten{.tensors = std::ssize(tensors), .bytes = file.bytes()};

@@ -43,7 +43,7 @@ inline constexpr Bytes kMostOnnx = 2 * kGiB - 1;
 
 // Lists the constants of a model. `file` is an open descriptor of at most kMostOnnx bytes, which stays open; `path` is
 // for messages. Errors: XG0931 the module is missing or of another build; XG0412 the file is not a model of ONNX, is
-// damaged or cut short, or a constant is in several segments. Threads: any.
+// damaged or cut short, a constant is in several segments, or there are more than 250,000 constants. Threads: any.
 Result<OnnxInitializers> list_onnx(int file, const std::string& path);
 
 // The elements of a TensorProto, little-endian as in raw_data. Errors: XG0931; XG0412 the message is damaged, its

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "graph/base/result.h"
+#include "graph/base/stop.h"
 #include "graph/base/units.h"
 #include "ops/onnx/onnx_graph.h"
 
@@ -18,6 +19,7 @@ struct OnnxFile {
   std::string data_name;  // name of the file for large constants, in the folder of the model
   // Weights are in a file of their own if all have more bytes than this; protobuf cannot hold 2 GiB.
   Bytes most_inside = kGiB;
+  StopFlag stop = nullptr;  // checked before each constant
 };
 
 // A file of constants begins with this text, so that no file of another program is replaced.
@@ -33,7 +35,7 @@ using ConstantValues = std::function<void(const ops::OnnxTensor& constant, std::
 
 /// Writes the model, and checks it with libonnx's own checker if its operator set is kOnnxOpset: the libonnx of Debian
 /// does not know later ones. Existing files are replaced. Errors: XG0931 the module is missing or of another build;
-/// XG0932 libonnx rejects the model; kWorld XG0901 a file cannot be written. Threads: one.
+/// XG0932 libonnx rejects the model; kWorld XG0901 a file cannot be written; kInterrupted. Threads: one.
 Result<OnnxWritten> write_onnx(const ops::OnnxGraph& graph, const ConstantValues& values, const OnnxFile& file);
 
 /// Checks that the file of constants of a model at `path` may be written, if the graph needs one. Errors: kUsage XG0901

@@ -14,7 +14,7 @@ namespace xrun::runtime {
 namespace {
 
 constexpr Seconds kPatience = 600;
-constexpr int kMissing = 3;  // exit status of the script if it cannot import a package
+constexpr int kNotRun = 3;  // exit status of the script if a package is missing or too old; it prints the reason
 
 constexpr const char* kImports = "import numpy, onnxruntime";
 
@@ -25,10 +25,17 @@ import sys
 try:
     import numpy, onnxruntime
 except ImportError as missing:
-    print(missing)
+    print(missing, '(python3 -m pip install onnxruntime, or --python)')
     sys.exit(3)
 model, folder, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
-session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+try:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+except Exception as fault:
+    later = "Unsupported model IR version", "under development", "NOT_IMPLEMENTED"
+    if not any(text in str(fault) for text in later):
+        raise
+    print("onnxruntime", onnxruntime.__version__, "is too old for this file")
+    sys.exit(3)
 feed = {}
 for i, text in enumerate(sys.argv[4:]):
     name, dtype, dims = text.split("\t")
@@ -98,7 +105,8 @@ Status check_onnxruntime(const std::string& python) {
 }
 
 Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string& file, const ops::OnnxGraph& graph,
-                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder) {
+                                   std::span<const OnnxRunInput> inputs, int64_t rows, const std::string& folder,
+                                   StopFlag stop) {
   std::vector<std::string> words{python, "-c", kScript, file, folder, std::to_string(rows)};
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ops::OnnxValue& input = graph.inputs[i];
@@ -109,19 +117,25 @@ Result<OnnxRun> run_in_onnxruntime(const std::string& python, const std::string&
   const std::string log = folder + "/log";
   ChildProcess child;
   if (child.start(words, {.output = log}) != 0) {
-    return OnnxRun{.why = fmt::format("`{}` cannot be started", python)};
+    return OnnxRun{.why = fmt::format("`{}` cannot be started (name a Python that has onnxruntime: --python)", python)};
   }
-  const std::optional<int> status = child.wait_at_most(kPatience);
+  const std::optional<int> status = child.wait_at_most(kPatience, stop);
+  XRUN_TRY(check_stop(stop));
   const std::vector<std::byte> said = read_bytes(log);
   const std::string text = last_line({reinterpret_cast<const char*>(said.data()), said.size()});
-  if (status == kMissing) {
+  if (status == kNotRun) {
     return OnnxRun{.why = text};
   }
-  if (status != 0) {
-    return content_error("XG0932",
-                         status ? fmt::format("onnxruntime rejects the model: {}", text)
-                                : fmt::format("onnxruntime did not end within {} s", kPatience),
-                         "report this with the model: xrun wrote a wrong file");
+  if (!status) {
+    return OnnxRun{.why = fmt::format("`{}` did not end within {} s", python, kPatience)};
+  }
+  if (*status > kSignalled) {
+    return OnnxRun{.why = fmt::format("`{}` was ended by a signal, perhaps for lack of memory", python)};
+  }
+  if (*status != 0) {
+    return content_error("XG0932", {"onnxruntime rejects the model: {}", text},
+                         "no file was written; please report this with the model, or name a Python with another "
+                         "onnxruntime: --python");
   }
   OnnxRun run{.ran = true, .version = text.starts_with("version ") ? text.substr(8) : text};
   for (size_t i = 0; i < graph.outputs.size(); ++i) {

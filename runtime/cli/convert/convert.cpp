@@ -5,6 +5,7 @@
 #include "runtime/cli/convert/convert.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -99,6 +100,13 @@ Result<std::unique_ptr<SampleWriter>> make_writer(const std::string& folder, con
   return write_folder(folder, target, source);
 }
 
+// The first of a few shares that allows this many broken samples.
+double sufficient_share(int64_t broken, int64_t samples) {
+  constexpr std::array<double, 4> kShares{0.01, 0.1, 0.5, 1};
+  const auto enough = [&](double share) { return static_cast<double>(broken) <= share * static_cast<double>(samples); };
+  return *std::ranges::find_if(kShares.begin(), kShares.end() - 1, enough);
+}
+
 // Reads samples, and reports how far it is.
 class Conversion {
  public:
@@ -169,7 +177,8 @@ class Conversion {
     }
     if (Status added = bad.add(sample, fault.message); !added.ok()) {
       Error many = std::move(added).error();
-      many.help = "correct or remove these files, or allow a larger share of them: --max-bad 0.01";
+      many.help = fmt::format("correct or remove these files, or allow a larger share of them: --max-bad {}",
+                              sufficient_share(bad.count(), subject_.facts.samples));
       return many;
     }
     if (faults_.size() < kMostFaults) {

@@ -9,6 +9,7 @@
 
 #include "runtime/cli/export/raw_inputs.h"
 #include "runtime/cli/predict/ranking.h"
+#include "runtime/cluster/stop_signals.h"
 #include "runtime/interchange/onnxruntime.h"
 #include "runtime/interchange/random_rows.h"
 #include "runtime/train/evaluation/best_classes.h"
@@ -89,8 +90,8 @@ Result<OnnxComparison> compare_with_onnxruntime(const PlannedModel& planned, run
       inputs.push_back({input.name, rows.rows_of(input.name), {input.dims.begin() + 1, input.dims.end()}});
     }
   }
-  XRUN_ASSIGN(const runtime::OnnxRun run,
-              runtime::run_in_onnxruntime(python, file, graph, inputs, kComparedRows, folder));
+  XRUN_ASSIGN(const runtime::OnnxRun run, runtime::run_in_onnxruntime(python, file, graph, inputs, kComparedRows,
+                                                                      folder, &StopSignals::requested()));
   OnnxComparison comparison{.why = run.why, .version = run.version};
   if (!run.ran) {
     return comparison;

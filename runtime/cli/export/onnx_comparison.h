@@ -20,7 +20,7 @@ struct OnnxDifference {
 };
 
 struct OnnxComparison {
-  std::string why;      // if onnxruntime did not run: what is missing
+  std::string why;      // if onnxruntime did not run, the reason
   std::string version;  // the version of onnxruntime
   std::vector<OnnxDifference> differences;
 };

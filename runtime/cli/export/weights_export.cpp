@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
@@ -13,6 +15,7 @@
 #include "graph/os/temporary_folder.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/model/plan_session.h"
+#include "runtime/cluster/stop_signals.h"
 #include "runtime/interchange/exported_weights.h"
 
 namespace xrun::cli {
@@ -30,6 +33,27 @@ Status check_heads(const Graph& graph, const ExportArgs& args) {
     }
   }
   return {};
+}
+
+// The weights and running statistics that the state of an inference lacks, since only the loss reads them. Those of
+// heads that are left out anyway do not count.
+std::vector<std::string> only_in_training(const Graph& graph, const runtime::TrainState& state,
+                                          const ExportArgs& args) {
+  std::set<ValueId> left_out;
+  for (const Head& head : graph.heads) {
+    if (std::ranges::find(args.heads, head.name) == args.heads.end()) {
+      const std::vector<ValueId>& inputs = graph.node(head.node).inputs;
+      left_out.insert(inputs.begin() + 1, inputs.end());
+    }
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.params.size(); ++i) {
+    const Parameter& param = graph.param(ParamId(i));
+    if (!graph.is_tied_copy(ParamId(i)) && !left_out.contains(param.value) && state.find(param.name) == nullptr) {
+      names.push_back(param.name);
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -68,15 +92,26 @@ Result<std::string> export_weights(const PlannedModel& planned, const ExportArgs
                                                     {"xrun.checkpoint_step", std::to_string(info.manifest.step)},
                                                     {"xrun.model", planned.model.file.module.model}};
   XRUN_ASSIGN(const runtime::WeightsWritten written,
-              runtime::write_weights(session->state(), args.heads, metadata, folder->path() + "/" + name));
+              runtime::write_weights(session->state(), args.heads, metadata, folder->path() + "/" + name,
+                                     &StopSignals::requested()));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   XRUN_TRY(folder->release(name, args.output, kCode));
+  const std::vector<std::string> lacking = only_in_training(graph, session->state(), args);
   if (json) {
-    return json_line({{"v", 1}, {"file", args.output}, {"tensors", written.tensors}, {"bytes", written.bytes}});
+    return json_line({{"v", 1},
+                      {"file", args.output},
+                      {"tensors", written.tensors},
+                      {"bytes", written.bytes},
+                      {"only_in_training", lacking}});
   }
   std::string text =
       fmt::format("{}   {}, f32   {}\n", name, counted(written.tensors, "tensor"), format_bytes(written.bytes));
   for (const std::string& line : left_out_heads(graph, args)) {
     text += "  " + line + "\n";
+  }
+  if (!lacking.empty()) {
+    text += fmt::format("  {} that only training uses {} left out: {}\n", counted(std::ssize(lacking), "tensor"),
+                        lacking.size() == 1 ? "is" : "are", fmt::join(lacking, ", "));
   }
   return text;
 }

@@ -14,8 +14,8 @@ namespace xrun::cli {
 // alone; kUsage XG0901 the file was not written by xrun.
 Status check_weights_flags(const ExportArgs& args);
 
-// Writes the file and returns the result as text or as a line of JSON. Errors: XG0930 no such head; XG0711; those of
-// open_session.
+// Writes the file and returns the result as text or as a line of JSON. Errors: XG0930 no such head; XG0711;
+// kInterrupted; those of open_session.
 Result<std::string> export_weights(const PlannedModel& planned, const ExportArgs& args,
                                    const runtime::CheckpointInfo& info, runtime::EventSink& events, bool json);
 

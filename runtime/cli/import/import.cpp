@@ -5,13 +5,18 @@
 //   4. Save the state as a checkpoint of step 0.
 #include "runtime/cli/import/import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <optional>
 
 #include "graph/base/errors.h"
 #include "graph/base/nearest.h"
+#include "graph/base/stop.h"
+#include "runtime/checkpoint/class_rows/class_row_file.h"
+#include "runtime/checkpoint/files/own_files.h"
 #include "runtime/checkpoint/put_aside.h"
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/console/console.h"
@@ -20,6 +25,7 @@
 #include "runtime/cli/model/trained_model.h"
 #include "runtime/cli/progress/progress.h"
 #include "runtime/cluster/stop_signals.h"
+#include "runtime/data/readers/natural_order.h"
 #include "runtime/device/libraries.h"
 #include "runtime/formats/files.h"
 #include "runtime/interchange/import/copy_tensors.h"
@@ -35,6 +41,13 @@ using runtime::NameTable;
 // states of its optimizer; `init = checkpoint(...)` starts from it.
 constexpr const char* kNoRun = "imported";
 
+// Whether an import that was killed may have left the entry of a directory. The next import replaces it.
+bool is_left_over(const fs::path& entry) {
+  const std::string name = entry.filename();
+  return name == "lock" || runtime::pending_of_name(name) || runtime::digest_of_class_names_file(name) ||
+         (name.starts_with("rows.") && runtime::ClassRowFile::header_of(entry).ok());
+}
+
 // Checks, before anything is computed, that the checkpoint may be written to its place.
 Status check_output(const ImportArgs& args) {
   std::error_code ignored;
@@ -47,7 +60,7 @@ Status check_output(const ImportArgs& args) {
   }
   if (!runtime::is_checkpoint(args.output)) {
     for (const auto& entry : fs::directory_iterator(args.output, ignored)) {
-      if (entry.path().filename() != "lock") {
+      if (!is_left_over(entry.path())) {
         return usage_error("XG0901", {"{} is a directory with other files", args.output},
                            "name a new directory: -o ckpt/start");
       }
@@ -97,7 +110,21 @@ Outcome<std::vector<NameTable>> read_tables(const std::string& named) {
   return tables;
 }
 
+// Checks that no file is named twice: the rows of ranks would be joined twice.
+Status check_named_once(const std::vector<std::string>& files) {
+  for (size_t i = 1; i < files.size(); ++i) {
+    for (size_t earlier = 0; earlier < i; ++earlier) {
+      std::error_code ignored;
+      if (fs::equivalent(files[earlier], files[i], ignored)) {
+        return usage_error("XG0942", {"{} and {} are the same file", files[earlier], files[i]}, "name each file once");
+      }
+    }
+  }
+  return {};
+}
+
 Status open_files(const ImportArgs& args, Imported& imported) {
+  XRUN_TRY(check_named_once(args.files));
   for (const std::string& path : args.files) {
     XRUN_ASSIGN(auto file, runtime::open_weight_file(path, &StopSignals::requested()));
     for (size_t i = 0; i < file->tensors().size(); ++i) {
@@ -146,6 +173,36 @@ Status match(const ImportArgs& args, std::vector<NameTable> tables, const Graph&
   return imported.matched.misfits.empty() ? Status() : Status(misfit_error(imported, args));
 }
 
+// Whether two paths differ only in digits.
+bool are_numbered(std::string_view a, std::string_view b) {
+  const auto letters = [](std::string_view path) {
+    std::string rest;
+    std::ranges::copy_if(path, std::back_inserter(rest), [](char c) { return c < '0' || c > '9'; });
+    return rest;
+  };
+  return letters(a) == letters(b);
+}
+
+// Checks that the files of ranks, whose rows are joined, are in the order of their numbers: a shell puts rank 10 before
+// rank 2, and the rows of both have the same shape.
+Status check_order(const ImportArgs& args, const Imported& imported) {
+  for (const runtime::Fit& fit : imported.matched.fits) {
+    for (size_t i = 1; i < fit.from.size(); ++i) {
+      const runtime::ForeignTensor& first = imported.tensors[fit.from[i - 1]];
+      const runtime::ForeignTensor& second = imported.tensors[fit.from[i]];
+      const std::string& before = args.files[first.file];
+      const std::string& after = args.files[second.file];
+      if (first.name == second.name && are_numbered(before, after) && !runtime::comes_before(before, after)) {
+        return usage_error("XG0942",
+                           {"{} is named before {}, but the rows of `{}` are joined in the order of the ranks", before,
+                            after, first.name},
+                           "name the files in the order of their numbers, such as checkpoint_gpu_{0..15}.pt");
+      }
+    }
+  }
+  return {};
+}
+
 bool has_all(const runtime::TrainState& state, const runtime::ModelForm& form) {
   return std::ranges::all_of(form.tensors,
                              [&](const runtime::ModelTensor& tensor) { return state.find(tensor.name) != nullptr; });
@@ -182,34 +239,51 @@ runtime::CheckpointOptions store_of(const PlannedModel& planned, const ImportArg
           .model = text_of(planned)};
 }
 
-// Copies the tensors into the state of a session, and saves it.
-Status write(const PlannedModel& planned, const ImportArgs& args, Imported& imported, runtime::EventSink& events) {
+// Copies the tensors into the state of a session, and saves it. Sets `aside` to the new name of an earlier checkpoint.
+Status write(const PlannedModel& planned, const ImportArgs& args, Imported& imported, runtime::EventSink& events,
+             std::string& aside) {
   events.on(runtime::WorkEvent{.work = runtime::Work::kPrepare, .subject = "memory"});
   std::unique_ptr<runtime::DeviceSet> devices;
   XRUN_ASSIGN(const auto session, open_whole(planned, imported.form, devices));
   runtime::TrainState& state = session->state();
-  XRUN_ASSIGN(const auto store, runtime::make_checkpoint_store(store_of(planned, args)));
+  runtime::CheckpointOptions options = store_of(planned, args);
+  options.on_aside = [&](const std::string&, const std::string& name) { aside = name; };
+  XRUN_ASSIGN(const auto store, runtime::make_checkpoint_store(std::move(options)));
   XRUN_TRY(store->make_rows(state));
   state.initialise(imported.seed, {}, planned.model.file.run.moved);
   events.on(runtime::WorkEvent{.work = runtime::Work::kLoad, .subject = args.files[0]});
   XRUN_TRY(runtime::copy_tensors(imported.matched.fits, imported.tensors, imported.files, imported.form, state,
                                  &StopSignals::requested()));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   XRUN_ASSIGN(const runtime::SavedCheckpoint saved, store->save(state, 0, 0));
   imported.path = saved.path;
   imported.bytes = saved.bytes;
   return store->finish();
 }
 
-// Calls `write`. If it fails, the directory of the checkpoint is removed, unless it existed before.
+// Calls `write`. If it fails, the directory of the checkpoint is removed, unless it existed before. An earlier
+// checkpoint that was renamed gets its name back.
 Status write_whole(const PlannedModel& planned, const ImportArgs& args, Imported& imported,
                    runtime::EventSink& events) {
-  std::error_code ignored;
-  const bool fresh = !fs::exists(args.output, ignored);
-  Status written = write(planned, args, imported, events);
-  if (!written.ok() && fresh) {
-    fs::remove_all(args.output, ignored);
+  std::error_code fault;
+  const bool fresh = !fs::exists(args.output, fault);
+  std::string aside;
+  const Status written = write(planned, args, imported, events, aside);
+  if (written.ok() || (!fresh && aside.empty())) {
+    return written;
   }
-  return written;
+  const fs::path place = fs::canonical(args.output, fault);  // `args.output` may be a link to a directory
+  if (!fault) {
+    fs::remove_all(place, fault);
+  }
+  if (!aside.empty() && !fault) {
+    fs::rename(aside, place, fault);
+  }
+  Error error = written.error();
+  if (!aside.empty() && fault) {
+    error.notes.push_back(fmt::format("the earlier checkpoint is in {}: {}", aside, fault.message()));
+  }
+  return error;
 }
 
 }  // namespace
@@ -218,13 +292,16 @@ Outcome<int> run_import(const GlobalOptions& options, const ImportArgs& args) {
   const Console console(options);
   XRUN_TRY(check_output(args));
   XRUN_ASSIGN(auto tables, read_tables(args.names));
+  const StopSignals signals([] {});
   Imported imported;
   XRUN_TRY(open_files(args, imported));
   XRUN_ASSIGN(const PlannedModel planned, plan_from(args.into, options, console, true));
+  XRUN_TRY(check_stop(&StopSignals::requested()));
   const Module& module = planned.model.file.module;
   imported.model = module.model;
   imported.seed = module.train.seed;
   XRUN_TRY(match(args, std::move(tables), module.graph, imported));
+  XRUN_TRY(check_order(args, imported));
   const auto progress = make_progress(options.progress, console);
   const Status written = write_whole(planned, args, imported, *progress);
   progress->on(runtime::WorkEvent{});

@@ -133,7 +133,7 @@ Result<RecordHead> RecordFile::head_of(std::span<const std::byte> start, Bytes o
 }
 
 Result<std::span<const std::byte>> RecordHeads::bytes(Bytes offset, size_t count) {
-  const Bytes end = std::min(offset + static_cast<Bytes>(count), file_.size());
+  const Bytes end = offset + std::clamp<Bytes>(file_.size() - offset, 0, static_cast<Bytes>(count));
   if (offset < begin_ || end > begin_ + static_cast<Bytes>(filled_)) {
     begin_ = offset;
     XRUN_ASSIGN(filled_, file_.read_at(offset, window_));

@@ -61,9 +61,13 @@ class Copying {
   }
 
   Status read_transposed(const Fit& fit, const StateTensor& to, std::vector<float>& values) const {
-    const auto rows = static_cast<size_t>(to.rows());
-    const auto columns = static_cast<size_t>(to.row_elements());
-    std::vector<float> stored(rows * columns);
+    // The rows of the target are the inner dimension of the file's matrix. Dimensions of one may be anywhere in both.
+    const std::vector<int64_t>& dims = tensors_[fit.from[0]].dims;
+    const auto inner = std::find_if(dims.rbegin(), dims.rend(), [](int64_t dim) { return dim != 1; });
+    XRUN_CHECK(inner != dims.rend(), "a transposed tensor that is not a matrix");
+    const auto rows = static_cast<size_t>(*inner);
+    std::vector<float> stored(static_cast<size_t>(to.rows() * to.row_elements()));
+    const size_t columns = stored.size() / std::max<size_t>(rows, 1);
     XRUN_TRY(read(fit, 0, stored));
     values.resize(stored.size());
     for (size_t r = 0; r < rows; ++r) {

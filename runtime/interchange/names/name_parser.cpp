@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <span>
 
 #include "runtime/interchange/names/name_words.h"
 
@@ -15,12 +16,6 @@ namespace {
 using Kind = NameToken::Kind;
 
 constexpr size_t kMostErrors = 20, kDeepest = 8;
-
-// One pair of the heading of `within`.
-struct Prefix {
-  NamePattern from;
-  NameTarget to;
-};
 
 class Parser {
  public:
@@ -39,7 +34,8 @@ class Parser {
   bool is(Kind kind) const { return now().kind == kind; }
   bool is_word(std::string_view text) const { return is(Kind::kWord) && now().text == text; }
   bool full() const {
-    return static_cast<size_t>(diagnostics_.error_count()) >= kMostErrors || table_.rules.size() > kMostTableRules;
+    return static_cast<size_t>(diagnostics_.error_count()) >= kMostErrors || table_.lines() > kMostTableRules ||
+           memory_ > kMostTableMemory;
   }
   void skip_newlines() {
     for (; is(Kind::kNewline); ++at_) {
@@ -53,20 +49,7 @@ class Parser {
   bool take_word(std::string_view text) { return pass(is_word(text)); }
 
   // Skips a `within` whose heading, which begins at token `first`, has a fault.
-  void skip_block(size_t first) {
-    size_t open = 0;
-    for (at_ = first; !is(Kind::kEnd); ++at_) {
-      open += is(Kind::kOpen) ? 1 : 0;
-      if (is(Kind::kClose) && open <= 1) {
-        ++at_;
-        return;
-      }
-      open -= is(Kind::kClose) ? 1 : 0;
-      if (is(Kind::kNewline) && open == 0 && tokens_[at_ + 1].text != "or") {
-        return;
-      }
-    }
-  }
+  void skip_block(size_t first) { at_ = end_of_block(tokens_, first); }
 
   // Reports a fault, and returns false.
   bool report(Span at, std::string message, std::string label, std::string help) {
@@ -81,6 +64,14 @@ class Parser {
       ++at_;
     }
     return false;
+  }
+
+  // Counts the names that a line puts below each of the prefixes, before they are made.
+  bool claim(const std::vector<NamePrefix>& prefixes, std::span<const NamePattern> from, std::span<const NameTarget> to,
+             Span at) {
+    memory_ += expanded_memory(prefixes, from, to);
+    return memory_ <= kMostTableMemory || report(at, "too many names after `within` was expanded", "from here on",
+                                                 "write shorter lines, or fewer pairs before the braces");
   }
 
   bool end_of_line() {
@@ -102,7 +93,7 @@ class Parser {
     }
   }
 
-  void line(const std::vector<Prefix>& prefixes, size_t depth) {
+  void line(const std::vector<NamePrefix>& prefixes, size_t depth) {
     if (take(Kind::kNewline)) {
       return;
     }
@@ -161,29 +152,33 @@ class Parser {
     end_of_line();
   }
 
-  void ignore(const std::vector<Prefix>& prefixes) {
+  void ignore(const std::vector<NamePrefix>& prefixes) {
     NamePattern pattern;
     const NameToken word = now();
     if (!read_pattern(pattern, true) || !end_of_line()) {
       return;
     }
-    if (prefixes.empty()) {
-      table_.ignored.push_back(std::move(pattern));
-    } else if (pattern.anywhere) {
+    if (!prefixes.empty() && pattern.anywhere) {
       report(word.span, "`*.` inside `within`", "this pattern", "move the line out of the braces");
       return;
     }
-    for (const Prefix& prefix : prefixes) {
+    if (!claim(prefixes, {&pattern, 1}, {}, word.span)) {
+      return;
+    }
+    if (prefixes.empty()) {
+      table_.ignored.push_back(pattern);
+    }
+    for (const NamePrefix& prefix : prefixes) {
       table_.ignored.push_back(joined(prefix.from, pattern));
     }
   }
 
-  void within(const std::vector<Prefix>& outer, size_t depth) {
+  void within(const std::vector<NamePrefix>& outer, size_t depth) {
     const size_t first = at_;
     const Span at = now().span;
-    std::vector<Prefix> pairs;
+    std::vector<NamePrefix> pairs;
     do {
-      Prefix pair;
+      NamePrefix pair;
       if (!read_pattern(pair.from, false) || !arrow() || !read_target(pair.to) || !captured(pair.from, pair.to, at) ||
           !add_pairs(outer, pair, at, pairs)) {
         return skip_block(first);
@@ -215,17 +210,21 @@ class Parser {
   }
 
   // Puts the pairs of the outer `within` before a pair.
-  bool add_pairs(const std::vector<Prefix>& outer, const Prefix& pair, Span at, std::vector<Prefix>& pairs) {
+  bool add_pairs(const std::vector<NamePrefix>& outer, const NamePrefix& pair, Span at,
+                 std::vector<NamePrefix>& pairs) {
+    if (!claim(outer, {&pair.from, 1}, {&pair.to, 1}, at)) {
+      return false;
+    }
     if (outer.empty()) {
       pairs.push_back(pair);
     }
-    for (const Prefix& prefix : outer) {
+    for (const NamePrefix& prefix : outer) {
       pairs.push_back({joined(prefix.from, pair.from), joined(prefix.to, pair.to)});
     }
     return pairs.size() <= kMostTableRules || report(at, "too many pairs", "from here on", "split the table");
   }
 
-  void rule(const std::vector<Prefix>& prefixes) {
+  void rule(const std::vector<NamePrefix>& prefixes) {
     NameRule made{.from = {}, .to = {}, .how = NameRule::How::kAsIs, .span = now().span};
     do {
       if (!read_pattern(made.from.emplace_back(), false)) {
@@ -241,13 +240,14 @@ class Parser {
       }
     } while (take_comma());
     made.span = join(made.span, tokens_[at_ - 1].span);
-    if (!manner(made) || !end_of_line() || !is_sound(made, !prefixes.empty())) {
+    if (!manner(made) || !end_of_line() || !is_sound(made, !prefixes.empty()) ||
+        !claim(prefixes, made.from, made.to, made.span)) {
       return;
     }
     if (prefixes.empty()) {
       table_.rules.push_back(made);
     }
-    for (const Prefix& prefix : prefixes) {
+    for (const NamePrefix& prefix : prefixes) {
       NameRule whole = made;
       for (NamePattern& from : whole.from) {
         from = joined(prefix.from, from);
@@ -338,6 +338,7 @@ class Parser {
   std::vector<NameToken> tokens_;
   Diagnostics& diagnostics_;
   size_t at_ = 0;
+  size_t memory_ = 0;  // of patterns and targets that were made
 };
 
 }  // namespace

@@ -21,9 +21,9 @@ std::optional<NameTable> parse_names(std::string name, const SourceMap& sources,
     return std::nullopt;
   }
   read_lines(name_tokens(sources, file, diagnostics), table, diagnostics);
-  if (table.rules.size() > kMostTableRules) {
+  if (table.lines() > kMostTableRules) {
     diagnostics.add(
-        name_fault(table.rules.back().span, "too many lines", "after this one",
+        name_fault(table.rules.empty() ? Span{file, 0, 0} : table.rules.back().span, "too many lines", "after this one",
                    fmt::format("write at most {} lines; `within` counts once for each pair", kMostTableRules)));
   }
   table.title = table.title.empty() ? table.name : table.title;

@@ -40,13 +40,16 @@ struct NameTable {
   std::vector<NameRule> rules;     // in order: the first line whose target is a tensor of the model decides
   std::vector<std::string> notes;  // sentences about what a file of weights does not say
 
+  size_t lines() const { return ignored.size() + rules.size(); }
   // Whether the first pattern matches every name. Then only tensors that the model has speak for the table.
   bool matches_all() const;
 };
 
-// The largest text of a table, in bytes, and the largest number of its lines after `within` was expanded.
+// The largest text of a table, in bytes, and the largest number of its lines, also those of `ignore`, and of their
+// bytes in memory after `within` was expanded.
 inline constexpr size_t kMostTableBytes = size_t{1} << 20;
 inline constexpr size_t kMostTableRules = 20'000;
+inline constexpr size_t kMostTableMemory = size_t{256} << 20;
 
 // Parses file `file` of `sources`. Faults are added to `diagnostics` (XG0940); if there are errors, returns nullopt.
 // Threads: any.

@@ -122,4 +122,21 @@ std::vector<NameToken> name_tokens(const SourceMap& sources, int32_t file, Diagn
   return Lexer(sources, file, diagnostics).run();
 }
 
+size_t end_of_block(const std::vector<NameToken>& tokens, size_t first) {
+  size_t open = 0;
+  size_t at = first;
+  for (; tokens[at].kind != Kind::kEnd; ++at) {
+    const Kind kind = tokens[at].kind;
+    open += kind == Kind::kOpen ? 1 : 0;
+    if (kind == Kind::kClose && open <= 1) {
+      return at + 1;
+    }
+    open -= kind == Kind::kClose ? 1 : 0;
+    if (kind == Kind::kNewline && open == 0 && tokens[at + 1].text != "or") {
+      break;
+    }
+  }
+  return at;
+}
+
 }  // namespace xrun::runtime

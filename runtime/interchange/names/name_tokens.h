@@ -1,6 +1,7 @@
 // The tokens of name tables (name_table.h).
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -22,5 +23,9 @@ Diagnostic name_fault(Span at, std::string message, std::string label, std::stri
 // Splits a text into tokens; the last one is kEnd. A brace that is followed by a letter belongs to a word. Faults are
 // added to `diagnostics`.
 std::vector<NameToken> name_tokens(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
+
+// Returns the index after a `within` whose heading begins at token `first`: the token after its closing brace, or
+// without a brace the end of its heading. REQUIRES: the last token is kEnd.
+size_t end_of_block(const std::vector<NameToken>& tokens, size_t first);
 
 }  // namespace xrun::runtime

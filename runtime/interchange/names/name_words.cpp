@@ -12,6 +12,22 @@ namespace {
 constexpr size_t kMostParts = 64;
 constexpr std::string_view kClasses = "<classes>";
 
+size_t memory_of(const NamePattern& pattern) {
+  size_t bytes = sizeof pattern;
+  for (const PatternPart& part : pattern.parts) {
+    bytes += sizeof part + part.before.size() + part.capture.size() + part.after.size();
+  }
+  return bytes;
+}
+
+size_t memory_of(const NameTarget& target) {
+  size_t bytes = sizeof target;
+  for (const TargetPiece& piece : target.pieces) {
+    bytes += sizeof piece + piece.text.size() + piece.capture.size();
+  }
+  return bytes;
+}
+
 bool is_name(std::string_view text) {
   const auto good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -169,6 +185,22 @@ NameTarget joined(const NameTarget& outer, const NameTarget& inner) {
   whole.pieces.push_back({.text = ".", .capture = {}});
   whole.pieces.insert(whole.pieces.end(), inner.pieces.begin(), inner.pieces.end());
   return whole;
+}
+
+size_t expanded_memory(std::span<const NamePrefix> prefixes, std::span<const NamePattern> from,
+                       std::span<const NameTarget> to) {
+  size_t line = 0;
+  for (const NamePattern& one : from) {
+    line += memory_of(one);
+  }
+  for (const NameTarget& one : to) {
+    line += memory_of(one);
+  }
+  size_t bytes = prefixes.empty() ? line : 0;
+  for (const NamePrefix& prefix : prefixes) {
+    bytes += line + from.size() * memory_of(prefix.from) + to.size() * memory_of(prefix.to);
+  }
+  return bytes;
 }
 
 }  // namespace xrun::runtime

@@ -1,6 +1,8 @@
 // The words of a line in a name table: patterns and targets (name_pattern.h).
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,5 +24,15 @@ WordFault parse_target(std::string_view word, NameTarget& target);
 // The pattern and the target of a line inside `within`.
 NamePattern joined(const NamePattern& outer, const NamePattern& inner);
 NameTarget joined(const NameTarget& outer, const NameTarget& inner);
+
+// One pair of the heading of `within`.
+struct NamePrefix {
+  NamePattern from;
+  NameTarget to;
+};
+
+// The bytes in memory of patterns and targets that are put below each of the prefixes; no prefix: of these alone.
+size_t expanded_memory(std::span<const NamePrefix> prefixes, std::span<const NamePattern> from,
+                       std::span<const NameTarget> to);
 
 }  // namespace xrun::runtime

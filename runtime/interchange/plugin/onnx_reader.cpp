@@ -24,6 +24,7 @@ using Proto = onnx::TensorProto;
 
 constexpr int kMostDims = 64;
 constexpr int kMostText = 64 * 1024;  // bytes of a name
+constexpr size_t kMostConstants = 250'000;
 
 // Each function returns false if the message is damaged; `position` is then close to the place.
 class Walker {
@@ -90,6 +91,9 @@ class Walker {
 
   bool graph() {
     while (const uint32_t tag = in_.ReadTag()) {
+      if (found_.tensors.size() + found_.sparse.size() > kMostConstants) {
+        return fail(fmt::format("more than {} constants", kMostConstants));
+      }
       bool good = true;
       if (tag == message_tag(onnx::GraphProto::kInitializerFieldNumber)) {
         OnnxInitializer tensor;

@@ -144,9 +144,11 @@ class DataFile {
   Bytes end_ = 0;
 };
 
-Status add_constants(onnx::GraphProto& to, const ops::OnnxGraph& from, const ConstantValues& values, DataFile* data) {
+Status add_constants(onnx::GraphProto& to, const ops::OnnxGraph& from, const ConstantValues& values, StopFlag stop,
+                     DataFile* data) {
   std::vector<std::byte> read;
   for (const ops::OnnxTensor& constant : from.constants) {
+    XRUN_TRY(check_stop(stop));
     onnx::TensorProto& made = *to.add_initializer();
     made.set_name(constant.name);
     made.set_data_type(static_cast<int32_t>(constant.type()));
@@ -212,11 +214,11 @@ Result<OnnxWritten> write(const ops::OnnxGraph& graph, const ConstantValues& val
   if (weights > file.most_inside) {
     DataFile data(file.path.substr(0, file.path.rfind('/') + 1) + file.data_name, file.data_name);
     XRUN_TRY(data.open());
-    XRUN_TRY(add_constants(to, graph, values, &data));
+    XRUN_TRY(add_constants(to, graph, values, file.stop, &data));
     XRUN_TRY(data.finish());
     written.data_bytes = data.bytes();
   } else {
-    XRUN_TRY(add_constants(to, graph, values, nullptr));
+    XRUN_TRY(add_constants(to, graph, values, file.stop, nullptr));
   }
   XRUN_ASSIGN(written.bytes, save(model, file.path));
   if (graph.opset <= ops::kOnnxOpset) {

@@ -48,6 +48,14 @@ TEST(ChildProcess, AProgramThatTakesTooLongIsKilled) {
   EXPECT_EQ(child.wait_at_most(60), 3);
 }
 
+TEST(ChildProcess, ARequestToStopEndsTheWait) {
+  const std::atomic<bool> stop{true};
+  ChildProcess child;
+  ASSERT_EQ(child.start({"sleep", "600"}), 0);
+  EXPECT_FALSE(child.wait_at_most(600, &stop).has_value());
+  EXPECT_EQ(child.pid(), 0);
+}
+
 TEST(ChildProcess, TheEnvironmentLacksOnlyTheNamedVariables) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/log";

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "graph/base/random.h"
@@ -24,13 +25,14 @@ namespace xrun::runtime::testing {
 namespace fs = std::filesystem;
 
 // The state of a small model: a trunk weight, running statistics, a scalar, and a head of `classes` rows over `shards`
-// shards. Each weight has the two optimizer states of adamw. Class rows have the format `rows`; their optimizer states
-// are f32.
+// shards. The trunk weight has the dimensions `trunk`. Each weight has the two optimizer states of adamw. Class rows
+// have the format `rows`; their optimizer states are f32.
 class CheckpointModel {
  public:
-  explicit CheckpointModel(int shards, int64_t classes = 300, bool training = true, RowFormat rows = RowFormat::kF32) {
+  explicit CheckpointModel(int shards, int64_t classes = 300, bool training = true, RowFormat rows = RowFormat::kF32,
+                           std::vector<int64_t> trunk = {4, 3, 2}) {
     module_.train.optimizer = test::optimizer("adamw");
-    add("trunk.conv.weight", {4, 3, 2}, true, false);
+    add("trunk.conv.weight", std::move(trunk), true, false);
     add("trunk.bn.mean", {5}, false, false);
     add("trunk.scale", {}, true, false);
     add("id.weight", {classes, 8}, true, true);

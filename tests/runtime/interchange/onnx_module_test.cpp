@@ -78,6 +78,15 @@ TEST(OnnxModule, AModelThatIsNoModelIsRejectedByTheChecker) {
   EXPECT_THAT(written.error().message, HasSubstr("nothing"));
 }
 
+TEST(OnnxModule, ARequestToStopEndsTheWriting) {
+  const TemporaryDirectory directory;
+  const std::atomic<bool> stop{true};
+  const auto written = write_onnx(two_products(), fill,
+                                  {.path = directory.path() + "/m.onnx", .data_name = "m.onnx.data", .stop = &stop});
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::kInterrupted);
+}
+
 TEST(OnnxModule, AFileThatCannotBeWrittenIsReportedWithItsPath) {
   for (const Bytes inside : {Bytes{0}, kGiB}) {
     const auto written = write_onnx(two_products(), fill,

@@ -127,7 +127,7 @@ Status RecordShard::check_index(const std::vector<IndexEntry>& entries, const st
           {"{} has key {} at byte {}, but records begin at multiples of 4", path, entry.key, entry.offset}, "index",
           file_->path());
     }
-    if (entry.offset + static_cast<Bytes>(kPieceHeader) > file_->size()) {
+    if (entry.offset > file_->size() - static_cast<Bytes>(kPieceHeader)) {
       return content_error(
           "XG0412",
           {"{} has key {} at byte {}, but {} ends at byte {}", path, entry.key, entry.offset, file_->path(),

@@ -101,6 +101,9 @@ const Chain kChains[] = {
      "decode(channels=1) -> resize([30, 26], filter=\"bicubic\") -> center_crop(24) -> scale(1 / 64)"},
     {"BicubicFloats", 3,
      "decode -> scale(1 / 255) -> resize([24, 24], filter=\"bicubic\") -> normalize(mean=0.5, std=0.25)"},
+    {"BicubicAfterTraining", 3,
+     "decode -> color_jitter(brightness=0.2) -> resize([30, 26], filter=\"bicubic\") -> center_crop(24) -> scale(1 / "
+     "64)"},
     {"NoAntialias", 3, "decode -> center_crop(33) -> resize(24, antialias=false) -> scale(1 / 255)"},
     {"LargestSquare", 3, "decode -> random_resized_crop(24) -> rand_augment -> scale(1 / 255)"},
     {"Padded", 3, "decode -> random_crop(71, pad=20) -> resize(24) -> scale(1 / 255)"},
@@ -161,6 +164,26 @@ print(json.dumps({"rows": len(theirs), "scale": float(np.abs(ours).max()),
 
 INSTANTIATE_TEST_SUITE_P(All, Pictures, ::testing::ValuesIn(kChains),
                          [](const auto& chain) { return std::string(chain.param.name); });
+
+// A stage that only training has makes f32 of bytes, also in an evaluation, and a bicubic `resize` of f32 cuts off no
+// overshoot: its two passes are one node without `Clip`.
+TEST_F(Preprocess, ABicubicResizeAfterAStageThatOnlyTrainsKeepsItsOvershoot) {
+  for (int i = 0; i < 4; ++i) {
+    write_picture(fmt::format("pictures/{}/{}.ppm", i % 2, i), 50, 60, 1);
+  }
+  std::vector<int> nodes;
+  for (const std::string before : {"", "random_flip -> ", "color_jitter(brightness=0.2) -> ", "rand_augment -> "}) {
+    train(picture_model(3, "decode -> " + before + "resize([24, 24], filter=\"bicubic\") -> scale(1 / 255)"));
+    const auto exported =
+        run(with_onnxruntime({"export", "ckpt/t", "-o", "m.onnx", "--preprocess", "--format", "json"}));
+    ASSERT_EQ(exported.exit, 0) << exported.err;
+    nodes.push_back(Json::parse(exported.out).at("nodes").get<int>());
+    fs::remove_all(directory_.path() + "/ckpt");
+  }
+  EXPECT_EQ(nodes[1], nodes[0]);
+  EXPECT_LT(nodes[2], nodes[0]);
+  EXPECT_EQ(nodes[3], nodes[2]);
+}
 
 TEST_F(Preprocess, APictureThatIsTooSmallForACropFailsInTheRuntime) {
   const std::string onnxruntime = find_onnxruntime();

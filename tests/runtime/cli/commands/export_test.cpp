@@ -218,6 +218,92 @@ TEST_F(Export, ANamedPythonMustHaveOnnxruntime) {
   EXPECT_THAT(weights.err, HasSubstr("but m.safetensors holds only weights"));
 }
 
+// An onnxruntime of a few lines, which a real Python imports.
+class FakeOnnxruntime : public Export {
+ protected:
+  // `load`: the statement of Python that loads a file.
+  CommandResult run_with(const std::string& load) {
+    directory_.write("fake/numpy.py", R"(
+class Array:
+    def reshape(self, shape):
+        return self
+    def tofile(self, path):
+        open(path, "wb").close()
+def fromfile(path, dtype):
+    return Array()
+def ascontiguousarray(array):
+    return array
+)");
+    directory_.write("fake/onnxruntime.py", R"(
+import numpy, os
+__version__ = "1.13.1"
+class InferenceSession:
+    def __init__(self, model, providers):
+        )" + load + R"(
+    def run(self, outputs, feed):
+        return [numpy.Array()]
+)");
+    fs::remove(path("m.onnx"));
+    return run_xrun({"export", "ckpt/t", "-o", "m.onnx"},
+                    {.directory = directory_.path(),
+                     .environment = {{"PYTHONPATH", path("fake")}, {"PYTHONDONTWRITEBYTECODE", "1"}}});
+  }
+};
+
+TEST_F(FakeOnnxruntime, FilesThatItCannotRunAreWritten) {
+  if (!fs::exists("/usr/bin/python3")) {
+    GTEST_SKIP() << "no /usr/bin/python3 here";
+  }
+  train(picture_model("", "  feature = x -> conv(8, 3) -> relu -> global_avg_pool\n"));
+  const std::string old = "not run in onnxruntime: onnxruntime 1.13.1 is too old for this file\n";
+  for (const auto& [load, text] : std::vector<std::pair<std::string, std::string>>{
+           {"raise RuntimeError('Unsupported model IR version: 9, max supported IR version: 8')", old},
+           {"raise RuntimeError('Opset 18 is under development and support for this is limited')", old},
+           {"raise RuntimeError('[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Resize(18)')", old},
+           {"os.kill(os.getpid(), 9)",
+            "not run in onnxruntime: `python3` was ended by a signal, perhaps for lack of memory\n"}}) {
+    const auto result = run_with(load);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(text));
+    EXPECT_TRUE(fs::exists(path("m.onnx")));
+  }
+}
+
+TEST_F(FakeOnnxruntime, FilesThatItRejectsOrComputesOtherwiseAreNotWritten) {
+  if (!fs::exists("/usr/bin/python3")) {
+    GTEST_SKIP() << "no /usr/bin/python3 here";
+  }
+  train(picture_model("", "  feature = x -> conv(8, 3) -> relu -> global_avg_pool\n"));
+  const auto rejected = run_with("raise RuntimeError('a bad node')");
+  EXPECT_EQ(rejected.exit, 1);
+  EXPECT_THAT(rejected.err, HasSubstr("error[XG0932]: onnxruntime rejects the model: RuntimeError: a bad node\n"
+                                      "help: no file was written; please report this with the model"));
+  EXPECT_FALSE(fs::exists(path("m.onnx")));
+  const auto other = run_with("pass");
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_THAT(other.err,
+              HasSubstr("error[XG0932]: `feature`: the results of onnxruntime and xrun differ by up to inf, and "));
+  EXPECT_THAT(other.err, HasSubstr(" is accepted; the largest value is "));
+  EXPECT_THAT(other.err, HasSubstr("help: no file was written; please report this with the model"));
+  EXPECT_FALSE(fs::exists(path("m.onnx")));
+}
+
+// The Python that compares the file sends the signal, and does not end on its own.
+TEST_F(Export, ASignalEndsItWithoutAFile) {
+  train(picture_model("", "  feature = x -> conv(8, 3) -> relu -> global_avg_pool\n"));
+  for (const std::string signal : {"INT", "TERM"}) {
+    directory_.write(
+        "python", "#!/bin/sh\ncase \"$2\" in *InferenceSession*) kill -" + signal + " $PPID; exec sleep 600 ;; esac\n");
+    fs::permissions(path("python"), fs::perms::owner_all);
+    const auto stopped = run({"export", "ckpt/t", "-o", "m.onnx", "--python", "./python"});
+    EXPECT_EQ(stopped.exit, 75) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("stopped before it was done"));
+    for (const auto& entry : fs::directory_iterator(directory_.path())) {
+      EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("m.onnx")));
+    }
+  }
+}
+
 TEST_F(Export, InputsOfTwoBytesAreExportedInF32) {
   const std::string python = find_onnxruntime();
   for (const std::string type : {"bf16", "f16"}) {
@@ -312,6 +398,21 @@ TEST_F(Export, WeightsAreWrittenUnderTheirPathsAndReadBack) {
   for (const auto& entry : fs::directory_iterator(directory_.path())) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("full")));
   }
+}
+
+TEST_F(Export, WeightsThatOnlyTheLossReadsAreNamedAsLeftOut) {
+  train(picture_model("",
+                      "  pooled = x -> conv(8, 3) as stem -> relu -> global_avg_pool\n"
+                      "  early = pooled -> linear(10) as side\n"
+                      "  feature = pooled -> linear(6) as last\n",
+                      "softmax_ce(id, label) + 0.5 * softmax_ce(early, label)"));
+  const auto text = run({"export", "ckpt/t", "-o", "m.safetensors"});
+  ASSERT_EQ(text.exit, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("  2 tensors that only training uses are left out: side."));
+  const auto result = run({"export", "ckpt/t", "-o", "m.safetensors", "--with-head", "id", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const auto names = nlohmann::json::parse(result.out).at("only_in_training").get<std::vector<std::string>>();
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("side.weight", "side.bias"));
 }
 
 TEST_F(Export, APlanFileIsRefusedByName) {

@@ -274,13 +274,17 @@ TEST_F(Convert, BrokenSamplesAreLeftOutUpToTheirShare) {
   EXPECT_EQ(refused.exit, 1);
   EXPECT_THAT(refused.err, HasSubstr("error[XG0408]: 1 of 10 samples are broken, more than `max_bad` allows"));
   EXPECT_THAT(refused.err, HasSubstr("in/ant/2.png"));
-  EXPECT_THAT(refused.err, HasSubstr("--max-bad 0.01"));
+  EXPECT_THAT(refused.err, HasSubstr("allow a larger share of them: --max-bad 0.1\n"));
   const auto taken = convert("in", "a.tar", {"--max-bad", "0.1"});
   EXPECT_EQ(taken.exit, 0) << taken.err;
   EXPECT_THAT(taken.err, HasSubstr("warning[XG0412]: in/ant/2.png"));
   EXPECT_THAT(taken.out, HasSubstr("9 samples"));
   EXPECT_THAT(taken.out, HasSubstr("  1 broken sample left out\n"));
   EXPECT_EQ(read_set(path("a.tar")).samples.size(), 9U);
+  directory_.write("in/ant/3.png", "no picture");
+  const auto more = convert("in", "b.tar", {"--max-bad", "0.1"});
+  EXPECT_EQ(more.exit, 1);
+  EXPECT_THAT(more.err, HasSubstr("allow a larger share of them: --max-bad 0.5\n"));
 }
 
 TEST_F(Convert, PicturesWithoutLabelsStayWithoutLabels) {

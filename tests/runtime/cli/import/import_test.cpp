@@ -1,6 +1,7 @@
 // `xrun import`: the numbers that imported networks compute, what the command prints, and what it refuses.
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -339,6 +340,17 @@ TEST_F(ImportCommand, NumbersThatAreNotFiniteLeaveNoCheckpoint) {
   EXPECT_FALSE(fs::exists(path("ckpt/start")));
 }
 
+TEST_F(ImportCommand, AnEarlierCheckpointKeepsItsPlaceIfOverwritingFails) {
+  ASSERT_EQ(import().exit, 0);
+  const std::string manifest = read_file(path("ckpt/start/step-000000/manifest.json"));
+  tensors_["fc.weight"] = {{5, 3}, 0, 1e39};
+  const auto result = import({"--overwrite"});
+  EXPECT_EQ(result.exit, 1);
+  EXPECT_THAT(result.err, HasSubstr("`fc.weight` has a number that is not finite"));
+  EXPECT_EQ(read_file(path("ckpt/start/step-000000/manifest.json")), manifest);
+  EXPECT_FALSE(fs::exists(path("ckpt/start.1")));
+}
+
 TEST_F(ImportCommand, WrongFilesModelsAndPlacesAreRefused) {
   const auto names = [&](const std::vector<std::string>& more, int exit, const char* message) {
     const auto result = import(more);
@@ -388,6 +400,30 @@ TEST_F(ImportCommand, AFullDiskLeavesNoCheckpoint) {
   EXPECT_FALSE(fs::exists(path("ckpt/start")));
 }
 
+TEST_F(ImportCommand, ASignalLeavesNoCheckpoint) {
+  std::string text = kModel;
+  text.replace(text.find("linear(4)"), 0, "linear(3000) -> linear(3000) -> ");  // enough numbers to be interrupted
+  directory_.write("m.xgraph", text);
+  tensors_.erase("module.lin1.kernel");
+  for (const int number : {SIGINT, SIGTERM}) {
+    const auto stopped = import({"-v"}, {.signal = number, .signal_on = "read"});
+    EXPECT_EQ(stopped.exit, 75) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("stopped before it was done"));
+    EXPECT_FALSE(fs::exists(path("ckpt/start")));
+  }
+}
+
+// The entries that a killed import leaves have the names of unfinished saves.
+TEST_F(ImportCommand, AnImportFollowsOneThatWasKilled) {
+  const std::string owner = ".tmp-f1980f37ef8347e68fe98f990d81fc8e.4026531836.24017.143264-0123456789abcdef";
+  fs::create_directories(path("ckpt/start/step-000000" + owner));
+  directory_.write("ckpt/start/latest" + owner, "step-000000\n");
+  directory_.write("ckpt/start/lock", "");
+  const auto again = import();
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(fs::exists(path("ckpt/start/step-000000/manifest.json")));
+}
+
 TEST_F(ImportCommand, FilesOfRanksGiveTheirRowsOfTheHead) {
   directory_.write("ranks.names", "names 1\nlike insightface_iresnet\nfirst -> first\nsecond -> second\n");
   const std::map<std::string, Tensor> trunk{{"state_dict_backbone.first.weight", {{4, 6}}},
@@ -416,6 +452,35 @@ TEST_F(ImportCommand, FilesOfRanksGiveTheirRowsOfTheHead) {
   EXPECT_EQ(swapped.exit, 1);
   EXPECT_THAT(swapped.err,
               HasSubstr("rank 0 of 2 should have 3 of the 5 rows; name the files of all ranks in their order"));
+}
+
+// All ranks have equally many rows, so only the numbers of the files give their order. A shell puts 10 before 2.
+TEST_F(ImportCommand, FilesOfRanksAreNamedInTheOrderOfTheirNumbers) {
+  directory_.write("ranks.names", "names 1\nfc -> <classes> by rank\n{a} -> {a}\n");
+  for (const int rank : {2, 10}) {
+    write(fmt::format("rank_{}.safetensors", rank), {{"fc.weight", {{2, 3}}}, {"first.weight", {{4, 6}}}});
+  }
+  fs::create_symlink("rank_2.safetensors", path("rank_3.safetensors"));
+  std::string text = kModel;
+  for (const std::string five : {"feature, 5", "[6], 5, 40", "[6], 5, 20"}) {
+    text[text.find(five) + five.find('5')] = '4';
+  }
+  directory_.write("m.xgraph", text);
+  const auto import_two = [&](const std::string& first, const std::string& second) {
+    return run({"import", first, second, "--into", "m.xgraph", "-o", "ckpt/start", "--names", "ranks.names"});
+  };
+  const auto shell = import_two("rank_10.safetensors", "rank_2.safetensors");
+  EXPECT_EQ(shell.exit, 2) << shell.err;
+  EXPECT_THAT(shell.err,
+              HasSubstr("error[XG0942]: rank_10.safetensors is named before rank_2.safetensors, but the rows "
+                        "of `fc.weight` are joined in the order of the ranks"));
+  EXPECT_THAT(shell.err, HasSubstr("name the files in the order of their numbers, such as checkpoint_gpu_{0..15}.pt"));
+  const auto twice = import_two("rank_2.safetensors", "rank_3.safetensors");
+  EXPECT_EQ(twice.exit, 2) << twice.err;
+  EXPECT_THAT(twice.err, HasSubstr("error[XG0942]: rank_2.safetensors and rank_3.safetensors are the same file"));
+  EXPECT_FALSE(fs::exists(path("ckpt")));
+  const auto numbers = import_two("rank_2.safetensors", "rank_10.safetensors");
+  EXPECT_EQ(numbers.exit, 0) << numbers.err;
 }
 
 // `xrun export` writes the names of the model, so its files come back without a table.

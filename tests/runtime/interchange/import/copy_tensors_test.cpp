@@ -120,6 +120,20 @@ TEST_F(CopyTensors, TransposedTensorsAreReadByColumns) {
   }
 }
 
+TEST_F(CopyTensors, TransposedTensorsMayHaveDimensionsOfOne) {
+  testing::CheckpointModel model{2, 30, true, RowFormat::kF32, {1, 4, 6}};
+  const size_t from = add({{{6, 1, 4}, 0}})[0];
+  const std::vector<Fit> fits{{.to = index_of("trunk.conv.weight"), .from = {from}, .transposed = true}};
+  ASSERT_TRUE(copy_tensors(fits, tensors_, files_, form_, model.state(), nullptr).ok());
+  std::vector<float> all(24);
+  model.state().read_values(*model.state().find("trunk.conv.weight"), 0, 1, all.data());
+  for (size_t r = 0; r < 4; ++r) {
+    for (size_t c = 0; c < 6; ++c) {
+      EXPECT_EQ(all[r * 6 + c], static_cast<float>(c * 4 + r));
+    }
+  }
+}
+
 TEST_F(CopyTensors, ErrorsAndNumbersThatAreNotFiniteEndIt) {
   const size_t infinite = add({{{5}, std::numeric_limits<float>::infinity()}})[0];
   const Status status = copy({{.to = index_of("trunk.bn.mean"), .from = {infinite}}});

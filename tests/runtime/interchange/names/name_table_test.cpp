@@ -178,6 +178,20 @@ TEST(NameTable, LongTextsAreRefusedWithoutMuchWork) {
     wide += "a -> b\n";
   }
   EXPECT_THAT(Parsed(wide).faults(), HasSubstr("too many lines"));
+  std::string ignored = "names 1\n";
+  for (size_t i = 0; i <= kMostTableRules; ++i) {
+    ignored += "ignore a\n";
+  }
+  EXPECT_THAT(Parsed(ignored).faults(), HasSubstr("too many lines"));
+  std::string pairs = "names 1\nwithin a -> b\n";
+  for (int i = 0; i < 10'000; ++i) {
+    pairs += "or a -> b\n";
+  }
+  pairs += "{\n";
+  EXPECT_THAT(Parsed(pairs + "ignore c\nignore d\nignore e\nignore f\n}\n").faults(), HasSubstr("too many lines"));
+  const std::string names = pairs + std::string(100'000, 'c');
+  EXPECT_THAT(Parsed(names + " -> d\n}\n").faults(), HasSubstr("too many names after `within` was expanded"));
+  EXPECT_THAT(Parsed(pairs + "ignore " + std::string(100'000, 'c') + "\n}\n").faults(), HasSubstr("too many names"));
   EXPECT_THAT(Parsed("names 1\n" + std::string(kMostTableBytes, '\n')).faults(), HasSubstr("more than 1 MiB"));
 }
 

@@ -41,6 +41,20 @@ TEST(OnnxWeights, EveryTypeIsReadInRawDataAndInItsOwnField) {
                                           "sparse (a sparse tensor, which is not read)"));
 }
 
+TEST(OnnxWeights, TooManyConstantsAreRejected) {
+  std::string constants;  // of two bytes each, without a name
+  for (int i = 0; i < 250'002; ++i) {
+    constants += std::string("\x2A\0", 2);
+  }
+  std::string bytes = "\x3A";  // the graph, with its size as a varint
+  for (size_t rest = constants.size(); rest > 0; rest >>= 7U) {
+    bytes += static_cast<char>((rest & 0x7FU) | (rest > 0x7FU ? 0x80U : 0U));
+  }
+  const TemporaryDirectory directory;
+  EXPECT_THAT(error_of(directory.write("m.onnx", bytes + constants)),
+              AllOf(StartsWith("XG0412"), HasSubstr("more than 250000 constants")));
+}
+
 TEST(OnnxWeights, DataInAnotherFileOfTheFolderIsRead) {
   EXPECT_EQ(show(*open_weights(kWeights + "external.onnx")),
             "raw.FLOAT FLOAT [2, 3] 0 1 2 3 4 5\nhalf FLOAT16 [2, 3] 0 1 2 3 4 5\n");

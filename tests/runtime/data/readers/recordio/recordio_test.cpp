@@ -209,6 +209,9 @@ TEST_F(Records, AnIndexOfAnotherFileIsRefused) {
     return error_of(recordio(path));
   };
   EXPECT_THAT(refused("0\t0\n1\t4000\n").message, HasSubstr("train.idx has key 1 at byte 4000, but "));
+  EXPECT_THAT(refused("0\t0\n1\t9223372036854775804\n").message,
+              HasSubstr("train.idx has key 1 at byte 9223372036854775804, but "))
+      << "8 bytes after it are beyond the largest number";
   EXPECT_THAT(refused("0\t0\n1\t33\n").message, HasSubstr("key 1 at byte 33"));
   const Error other = refused("0\t0\n1\t48\n2\t96\n3\t200\n");
   EXPECT_THAT(other.message, HasSubstr("train.idx has key 1 at byte 48, where no record of "));
