@@ -9,6 +9,16 @@ bool has_pairs(const std::vector<Field>& fields) {
       fields, [](const Field& field) { return field.name == kPairField || field.name == kTemplateField; });
 }
 
+bool has_pairs(const DataSpec& data, std::string_view source) {
+  const auto spec = std::ranges::find(data.sources, source, &SourceSpec::name);
+  const ReaderDef* reader = spec == data.sources.end() ? nullptr : data_registry().find_reader(spec->reader.name);
+  if (reader == nullptr) {
+    return false;
+  }
+  const auto fields = reader->fields(spec->reader.args);
+  return fields.ok() && has_pairs(*fields);
+}
+
 int bound_field(const std::vector<Field>& fields, const DataBinding& binding) {
   auto found = std::ranges::find(fields, binding.field, &Field::name);
   const bool decodes = !binding.stages.empty() && binding.stages[0].name == "decode";

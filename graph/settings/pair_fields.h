@@ -16,6 +16,8 @@ inline constexpr std::string_view kTemplateField = "template";
 
 // Whether a source with these fields has pairs.
 bool has_pairs(const std::vector<Field>& fields);
+// Whether a source of `data` has pairs, which the arguments of its reader show. False if there is no such source.
+bool has_pairs(const DataSpec& data, std::string_view source);
 
 // Returns the position of the field that a binding reads, -1 if the source has no such field. Readers have different
 // names for an encoded picture, so a binding that begins with `decode` also reads the picture of a source of pairs.

@@ -2,8 +2,8 @@
 // planner/partition/partition.h). If the stage exceeds the cap, the cheapest set of layers that frees the excess is a
 // knapsack problem, solved by branch and bound: layers are tried in the order of their seconds per freed byte; the
 // lower bound of a branch is the greedy solution that may take a fraction of its last layer. The number of visited
-// branches is limited, so for very large stages the result may be only nearly optimal, which the result says. Tests:
-// tests/planner/partition/partition_test.cpp
+// branches is limited, so for very large stages the result may be only nearly optimal, which the result says.
+// Tests: tests/planner/partition/partition_test.cpp
 #include <algorithm>
 #include <limits>
 

@@ -2,7 +2,8 @@
 // extended by the next layer in the stage that is open, or in the next stage, with its values kept or running again. A
 // label is dropped if it exceeds a limit, if the least cost of the other layers proves that it does not lead to a
 // better objective or that it takes more than the stages that are left, or if another label of the same layer and stage
-// is no worse in every respect. Tests: tests/planner/partition/total_memory_test.cpp
+// is no worse in every respect.
+// Tests: tests/planner/partition/total_memory_test.cpp
 #include "planner/partition/label_search.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ struct Label {
   Seconds sum = 0;      // times of all layers and hops so far
   Seconds used = 0;     // time of the open stage
   Seconds largest = 0;  // time of the largest closed stage
-  Bytes memory = 0;     // of all stages so far
-  Bytes own = 0;        // of the open stage
+  Bytes memory = 0;     // memory of all stages so far
+  Bytes own = 0;        // memory of the open stage
   int step = -1;        // index of the last choice in the list of choices
 };
 

@@ -26,7 +26,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kWorthwhile = 1 - 1e-3;  // a makespan that is less than this part of the best one is an improvement
 constexpr int kMostSchedules = 64;        // that are simulated
 constexpr int64_t kMostBranches = 200'000;
-constexpr int kMostLayers = 2048;  // of longer chains, only groups are cut, which this search leaves to the partition
+constexpr int kMostLayers = 2048;  // longer chains are cut only between groups, and not by this search
 
 class CutSearch {
  public:

@@ -9,9 +9,9 @@
 namespace xrun::planner {
 
 struct ScheduleCosts {
-  std::function<Seconds(const Partition&)> makespan;  // of the schedule with these stages
-  Seconds hand_over = 0;                              // that `makespan` adds to each pass of a stage
-  Seconds heads = 0;                                  // of all head passes of a step
+  std::function<Seconds(const Partition&)> makespan;  // the time of the schedule with these stages
+  Seconds hand_over = 0;                              // `makespan` adds this to each pass of a stage
+  Seconds heads = 0;                                  // the time of all head passes of a step
 };
 
 // Returns the cuts with the least makespan if it is more than a thousandth less than that of each partition in `found`;

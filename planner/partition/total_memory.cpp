@@ -38,7 +38,7 @@ constexpr int kPrices = 60;  // prices that are tried for one range; a few suffi
 struct Range {
   Seconds first = 0;
   Seconds last = 0;
-  double bound = 0;  // of the objective
+  double bound = 0;  // no partition of the range has a smaller objective
   Prices prices;     // that give the bound
 };
 

@@ -15,7 +15,7 @@ namespace xrun::planner {
 namespace {
 
 // The maximum number of times that the limits of the partition are lowered because a program exceeds the memory limits.
-constexpr int kCorrections = 3;
+constexpr int kCorrections = 5;
 
 // Seconds in which workers compute, summed over all workers.
 Seconds work_of(const Program& program) {
@@ -50,6 +50,20 @@ MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
   const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
   return {std::max(of_node, fitted.memory.sum() - limits.total),
           limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};
+}
+
+// The memory of a candidate as the partition estimates it, and that of its programs.
+struct Estimate {
+  Bytes stages = 0;
+  Bytes programs = 0;
+};
+
+// Returns by how many bytes the estimate has to be lowered for each byte that programs shall need less, from 1 to 8.
+double bytes_to_lower(const Estimate& before, const Estimate& after) {
+  constexpr double kMost = 8;
+  const auto lowered = static_cast<double>(before.stages - after.stages);
+  const auto freed = static_cast<double>(before.programs - after.programs);
+  return freed * kMost <= lowered ? kMost : std::clamp(lowered / freed, 1.0, kMost);
 }
 
 }  // namespace
@@ -151,10 +165,13 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
   }
   if (!input.search.hints.hinted) {
     // The partition only estimates memory. So its limits are set to its own estimate minus the excess of the program
-    // that was made, for all stages together or for each stage, until a program fits.
+    // that was made, for all stages together or for each stage, until a program fits. If the last program needs less by
+    // a part of what the estimate was lowered by, the excess of all stages is multiplied accordingly: a layer that runs
+    // again may need a value that was not kept before.
     MemoryLimits excess = excess_of(plain, limits);
     MemoryLimits within{candidate.all_stages, candidate.largest_stage};
     StageLimits asked;
+    Estimate last{candidate.all_stages, plain.memory.sum()};
     for (int i = 0; i < kCorrections && within.total > excess.total && within.device > excess.device; ++i) {
       within = {within.total - excess.total, within.device - excess.device};
       asked.total = excess.total > 0 ? within.total / candidate.setting.replicas : asked.total;
@@ -168,7 +185,10 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
       if (limits.hold(fitted)) {
         return with_kept_logits(input, limits, std::move(fitted));
       }
+      const Estimate now{made[0].all_stages, fitted.memory.sum()};
       excess = excess_of(fitted, limits);
+      excess.total = static_cast<Bytes>(static_cast<double>(excess.total) * bytes_to_lower(last, now));
+      last = now;
     }
     XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll));
     if (!all.empty()) {

@@ -2,8 +2,8 @@
 // cuts whose schedule is faster than theirs; for each of these cuts, make the schedule and simulate it with the times
 // of stages, heads and transfers, and add the times of the update and of the sums over replicas; keep the cuts with the
 // shortest step. Several cuts are simulated because the objective of the partition and the time of a schedule leave out
-// updates and sums over replicas. At the end the settings are sorted by their times. Tests:
-// tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
+// updates and sums over replicas. At the end the settings are sorted by their times.
+// Tests: tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>

@@ -83,7 +83,10 @@ Result<Subject> open_subject(const Module& module, const PreviewArgs& args) {
   Subject subject;
   const Graph& graph = module.graph;
   XRUN_ASSIGN(subject.input, input_of(graph, args.input));
-  XRUN_ASSIGN(subject.rows, runtime::SampleRows::open(module.data, args.source, graph));
+  const bool pairs = has_pairs(module.data, args.source);
+  const std::vector<std::string> picture{graph.inputs[subject.input].name};  // pairs have no labels
+  XRUN_ASSIGN(subject.rows,
+              runtime::SampleRows::open(module.data, args.source, graph, nullptr, pairs ? &picture : nullptr));
   const bool is_trained = args.source == kTrained;
   subject.training = is_trained && !args.no_augment;
   runtime::ClassTables classes = subject.rows->classes();
@@ -99,7 +102,7 @@ Result<Subject> open_subject(const Module& module, const PreviewArgs& args) {
     XRUN_ASSIGN(scales, trained->settle_scales({}, unvaried));
   }
   XRUN_ASSIGN(scales, subject.rows->settle_scales(scales, unvaried));
-  for (size_t i = 0; i < graph.inputs.size() && !subject.label; ++i) {
+  for (size_t i = 0; i < graph.inputs.size() && !subject.label && !pairs; ++i) {
     const TensorType& type = graph.value(graph.inputs[i].value).type;
     if (type.classes > 0 && type.rank() == 1) {
       subject.label = i;

@@ -338,7 +338,7 @@ class Parser {
   std::vector<NameToken> tokens_;
   Diagnostics& diagnostics_;
   size_t at_ = 0;
-  size_t memory_ = 0;  // of patterns and targets that were made
+  size_t memory_ = 0;  // bytes of the patterns and targets that were made
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/settings/pair_fields.h"
-#include "graph/settings/reader_def.h"
 #include "graph/settings/template_pairs.h"
 #include "ops/simd/convert.h"
 #include "runtime/train/evaluation/mirror.h"
@@ -110,21 +109,10 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 
 namespace {
 
-// Whether a source has pairs, which the arguments of its reader show.
-bool is_of_pairs(const DataSpec& data, const std::string& source) {
-  const auto spec = std::ranges::find(data.sources, source, &SourceSpec::name);
-  const ReaderDef* reader = spec == data.sources.end() ? nullptr : data_registry().find_reader(spec->reader.name);
-  if (reader == nullptr) {
-    return false;
-  }
-  const auto fields = reader->fields(spec->reader.args);
-  return fields.ok() && has_pairs(*fields);
-}
-
 // Adds metrics, each value once, for a source that the user has named and no metric reads: the verifications for a
 // source of pairs, all others for another source.
 void add_asked(const Module& module, const std::string& source, std::vector<Measure>& measures) {
-  const bool verifies = is_of_pairs(module.data, source);
+  const bool verifies = has_pairs(module.data, source);
   std::vector<const MetricSpec*> distinct;
   for (const MetricSpec& metric : module.train.measured()) {
     const bool known = std::ranges::any_of(distinct, [&](const MetricSpec* one) {

@@ -228,6 +228,7 @@ TEST_F(Preview, PairsAreReadByTheNameThatThePictureHasInTraining) {
        {std::pair<std::string, std::string>{"folder(\"pictures\")", "webdataset(\"train.tar\")"},
         {"folder(\"tests\")", "pairs(\"pairs.txt\")"},
         {"image = file", "image = image"},
+        {"  metrics   = [accuracy(logits, label)]\n", ""},
         {"label = label", "label = cls"}}) {
     text.replace(text.find(old), old.size(), changed);
   }

@@ -188,7 +188,7 @@ TEST(DecodeStage, ANarrowPictureIsNotResizedToAHugeOne) {
       picture_type(3, 224, 224));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, "XG0412");
-  EXPECT_THAT(made.error().message, HasSubstr("256 x 76800"));
+  EXPECT_THAT(made.error().message, HasSubstr("76800 x 256"));
 }
 
 TEST(DecodeStage, ArgumentsOfResizeThatDoNotFitAreRejected) {

@@ -42,7 +42,7 @@ TEST(OnnxWeights, EveryTypeIsReadInRawDataAndInItsOwnField) {
 }
 
 TEST(OnnxWeights, TooManyConstantsAreRejected) {
-  std::string constants;  // of two bytes each, without a name
+  std::string constants;  // two bytes each, without a name
   for (int i = 0; i < 250'002; ++i) {
     constants += std::string("\x2A\0", 2);
   }
