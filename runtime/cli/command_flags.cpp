@@ -110,7 +110,7 @@ void add_text_commands(CLI::App& app, CommandLine& line) {
 void add_plan_and_show(CLI::App& app, CommandLine& line) {
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });
-  plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
+  plan->add_option("file", line.plan.file, "model file")->type_name("FILE");
   plan->add_option("-o,--output", line.plan.output,
                    "the plan file to write (default: the model's name with .xplan, in the working directory)")
       ->type_name("FILE");
@@ -122,6 +122,11 @@ void add_plan_and_show(CLI::App& app, CommandLine& line) {
       ->type_name("KEY");
   plan->add_option("--fit", line.plan.fit, "print how many classes fit on this machine instead")
       ->check(CLI::IsMember({"classes"}));
+  plan->add_option("--layer-times", line.plan.layer_times,
+                   "without a model: cut a profile of layers in PipeDream's format into stages")
+      ->type_name("FILE");
+  plan->add_option("--stages", line.plan.stages, "with `--layer-times`: the number of stages")
+      ->check(CLI::Range(1, 65536));
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",
                                [&line] { return run_show(line.global, line.show); });

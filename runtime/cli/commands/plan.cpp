@@ -18,6 +18,7 @@
 #include "runtime/cli/job/run_command.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
+#include "runtime/cli/profiles/plan_profile.h"
 #include "runtime/cli/sources/open_headers.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/device/cpu/placement.h"
@@ -29,9 +30,16 @@ constexpr int kDiffers = 10;
 
 // Rejects flags that contradict one another or would have no effect.
 Status check_request(const PlanArgs& args) {
-  const auto fault = [](std::string message, std::string help) {
+  const auto fault = [](std::string message, Text help) {
     return usage_error("XG0907", std::move(message), std::move(help));
   };
+  if (args.file.empty()) {
+    return fault("`xrun plan` needs a model", "name its file: xrun plan model.xgraph");
+  }
+  if (args.stages > 0) {
+    return fault("`--stages` is for `--layer-times`; the model sets the number of stages of its plan",
+                 {"set it there: --set schedule.stages={}", args.stages});
+  }
   if (is_plan_file(args.file)) {
     return usage_error("XG0620", "`" + args.file + "` is a plan already",
                        "give the model file, or look inside: xrun show " + args.file);
@@ -172,6 +180,9 @@ Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
 
 // If a launcher started several processes, rank 0 plans for the hosts of all ranks, and the others wait for it.
 Outcome<int> run_plan(const GlobalOptions& options, const PlanArgs& args) {
+  if (!args.layer_times.empty()) {
+    return plan_profile(options, args);
+  }
   return run_for_job(options, "plan",
                      [&](const GlobalOptions& options_of_job) { return make_plan(options_of_job, args); });
 }

@@ -70,8 +70,10 @@ struct PlanArgs {
   bool dry_run = false;  // print the plan without writing it
   std::string diff;      // path of an older plan; the differences are printed
   bool exit_code = false;
-  std::string why;  // the decision of the planner to explain
-  std::string fit;  // "classes": print how many classes fit
+  std::string why;          // the decision of the planner to explain
+  std::string fit;          // "classes": print how many classes fit
+  std::string layer_times;  // path of a profile of layers to cut, in place of a model
+  int stages = 0;           // the number of stages of the profile
 };
 
 struct ShowArgs {

@@ -1,0 +1,86 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/command.h"
+
+namespace xrun::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string layer(const std::string& name, double forward, double backward) {
+  return name + " -- Conv2d(3, 64) -- forward_compute_time=" + std::to_string(forward) +
+         ", backward_compute_time=" + std::to_string(backward) + ", activation_size=8.0, parameter_size=0.0\n";
+}
+
+// Two branches of 3 and 5 ms between layers of 1 and 2 ms. The order of the text, in which the branches alternate,
+// allows no cut better than 6 and 5.
+class PlanProfile : public ::testing::Test {
+ protected:
+  PlanProfile() {
+    directory_.write("p.txt", layer("node1", 0.5, 0.5) + layer("node2", 1, 2) + layer("node3", 2, 3) +
+                                  layer("node4", 1, 1) +
+                                  "\tnode1 -- node2\n\tnode1 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n");
+  }
+  CommandResult plan(std::vector<std::string> words) const {
+    words.insert(words.begin(), "plan");
+    return run_xrun(words, {.directory = directory_.path()});
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(PlanProfile, StagesAreCutInTheBestOrder) {
+  const CommandResult result = plan({"--layer-times", "p.txt", "--stages", "2", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("file"), "p.txt");
+  EXPECT_EQ(json.at("stages").at(0).at("nodes"), (std::vector<std::string>{"node1", "node3"}));
+  EXPECT_EQ(json.at("stages").at(1).at("nodes"), (std::vector<std::string>{"node2", "node4"}));
+  EXPECT_DOUBLE_EQ(json.at("stages").at(1).at("time_ms"), 5);
+  EXPECT_DOUBLE_EQ(json.at("bottleneck_ms"), 6);
+  EXPECT_NEAR(json.at("lower_bound_ms"), 6, 1e-3);
+}
+
+TEST_F(PlanProfile, TextHasTheStagesAndTheBound) {
+  const CommandResult result = plan({"--layer-times", "p.txt", "--stages", "2"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "p.txt   4 layers   11.0 ms for a forward and a backward pass\n"
+            "\n"
+            "  stage  layers    time  of largest  first                last\n"
+            "      0       2  6.0 ms     100.0 %  node1 Conv2d(3, 64)  node3 Conv2d(3, 64)\n"
+            "      1       2  5.0 ms      83.3 %  node2 Conv2d(3, 64)  node4 Conv2d(3, 64)\n"
+            "\n"
+            "  largest stage 6.0 ms; no other cuts have a smaller one\n");
+}
+
+TEST_F(PlanProfile, WrongRequestsAreRefused) {
+  directory_.write("cycle.txt", layer("a", 1, 1) + layer("b", 1, 1) + "\ta -- b\n\tb -- a\n");
+  struct Case {
+    std::vector<std::string> words;
+    int exit;
+    std::string message;
+  };
+  const Case cases[] = {
+      {{"--layer-times", "p.txt"}, 2, "`--layer-times` needs the number of stages"},
+      {{"--layer-times", "p.txt", "--stages", "0"}, 2, "--stages"},
+      {{"--layer-times", "p.txt", "--stages", "5"}, 1, "XG0602]: 5 stages for 4 layers"},
+      {{"--layer-times", "none.txt", "--stages", "2"}, 1, "none.txt"},
+      {{"--layer-times", "cycle.txt", "--stages", "2"}, 1, "XG0631]: cycle.txt:3: `a` and `b` are in or after a cycle"},
+      {{"m.xgraph", "--layer-times", "p.txt", "--stages", "2"}, 2, "`FILE` has no effect with `--layer-times`"},
+      {{"--layer-times", "p.txt", "--stages", "2", "--devices", "2"}, 2, "`--devices` has no effect"},
+      {{"m.xgraph", "--stages", "2"}, 2, "`--stages` is for `--layer-times`"},
+      {{}, 2, "`xrun plan` needs a model"},
+  };
+  for (const Case& one : cases) {
+    const CommandResult result = plan(one.words);
+    EXPECT_EQ(result.exit, one.exit) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(one.message));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace xrun::testing
