@@ -21,7 +21,10 @@ Seconds time_of(const LayerProfile& profile, const std::vector<int>& stage) {
   return sum;
 }
 
-std::string label_of(const ProfiledLayer& layer) { return layer.name + " " + layer.kind; }
+// The name of a layer with its kind, without the arguments of the kind.
+std::string label_of(const ProfiledLayer& layer) {
+  return layer.name + " " + layer.kind.substr(0, layer.kind.find('('));
+}
 
 }  // namespace
 
