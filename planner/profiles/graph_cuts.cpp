@@ -86,8 +86,8 @@ int64_t number_of(const std::string& name) {
 struct State {
   uint64_t hash = 0;
   int closed = 0;             // stages before the last one
-  Seconds load = 0;           // of the last stage
-  Seconds sum = 0;            // of all layers of the set
+  Seconds load = 0;           // time of the last stage
+  Seconds sum = 0;            // time of all layers of the set
   int step = -1;              // index of the choice that led here
   std::vector<int> ready;     // layers that may come next
   std::vector<uint64_t> has;  // a bit for each layer of the set

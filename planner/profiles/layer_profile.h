@@ -31,7 +31,7 @@ struct ProfiledLayer {
 struct LayerProfile {
   std::vector<ProfiledLayer> layers;       // in the order of the text
   std::vector<std::pair<int, int>> edges;  // the second layer reads the result of the first one
-  Seconds time() const;                    // of all layers
+  Seconds time() const;                    // the time of all layers
 };
 
 /// Parses a profile. `name` is that of the file in messages. Errors: XG0631 with the line, for a line that is neither a

@@ -95,7 +95,7 @@ TEST(GraphCuts, AreTheBestOnesOfSmallGraphs) {
   }
 }
 
-TEST(GraphCuts, AsManyStagesAsLayersAreCut) {
+TEST(GraphCuts, EachLayerMayBeAStage) {
   const LayerProfile profile = random_profile(3, 9);
   expect_legal(profile, cut_graph(profile, 9), 9);
 }
@@ -134,7 +134,7 @@ double largest_in_order(const LayerProfile& profile, int stages, const Rank& ran
   return bottleneck(times, balance_by_bisection(times, stages));
 }
 
-TEST(GraphCuts, OfRealNetworksAreNoWorseThanThoseOfAnyOrder) {
+TEST(GraphCuts, RealNetworksAreCutAtLeastAsWellAsInAnyOrder) {
   if (!std::filesystem::exists(profiles())) {
     GTEST_SKIP() << "no " << profiles();
   }
