@@ -283,7 +283,8 @@ class Buffers {
                      *of_value.rbegin(), slots);
       }
     }
-    if (slots == 0) {
+    // A model without outputs, metrics and evaluations has an inference program that computes nothing.
+    if (slots == 0 && !graph_.nodes.empty()) {
       return wrong("no input has a slot");
     }
     return {};
