@@ -158,8 +158,8 @@ TEST(ParserLimits, TextsJustBelowTheLimitAreRead) {
 }
 
 TEST(ParserLimits, EverythingIsReadInLinearTime) {
-  // A quadratic step would take minutes. A case takes up to 3 s on a quiet machine; ThreadSanitizer makes the parser a
-  // hundred times slower.
+  // A quadratic step would take minutes. All cases together take about 23 s; ThreadSanitizer makes the parser a hundred
+  // times slower.
   constexpr double kBound = 20;
   constexpr size_t kBytes = kMaxFileBytes / (testing::kSanitized ? 256 : 4);
   std::vector<Case> all = long_cases();
