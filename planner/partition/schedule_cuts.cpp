@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "planner/partition/cut_rules.h"
@@ -31,14 +32,15 @@ constexpr int kMostLayers = 2048;  // longer chains are cut only between groups,
 class CutSearch {
  public:
   CutSearch(const PartitionRequest& request, const ScheduleCosts& costs)
-      : request_(request),
-        costs_(costs),
-        rules_(request),
-        table_(request),
-        layers_(static_cast<int>(request.layers.size())) {
-    for (const PartitionLayer& layer : request.layers) {
-      forward_.push_back(forward_.back() + layer.forward);
-      both_.push_back(both_.back() + layer.forward + layer.backward);
+      : request_(request), costs_(costs), rules_(request), layers_(static_cast<int>(request.layers.size())) {
+    StageSums sums(request, 1, 0);
+    for (int l = 0; l < layers_; ++l) {
+      sums.add_layer();
+      forward_.push_back(sums.forward());
+      both_.push_back(sums.forward() + sums.backward());
+    }
+    if (request.cap > 0) {
+      table_.emplace(request);
     }
     least_load_ = least_largest([&](int s, int begin, int end) { return passed(s, begin) + load(s, begin, end); });
     least_forward_ = least_largest([&](int s, int begin, int end) { return times(s, begin, end).first; });
@@ -72,7 +74,11 @@ class CutSearch {
   // Times of a pass over one micro-batch.
   std::pair<Seconds, Seconds> times(int s, int begin, int end) const {
     const Seconds forward = forward_[static_cast<size_t>(end)] - forward_[static_cast<size_t>(begin)];
-    return {forward + costs_.hand_over, table_.times(s, begin)[end] - forward + costs_.hand_over};
+    return {forward + costs_.hand_over, time(s, begin, end) - forward + costs_.hand_over};
+  }
+  // The time of both passes without hand-overs; infinite if the stage does not fit.
+  Seconds time(int s, int begin, int end) const {
+    return table_ ? table_->times(s, begin)[end] : both_[static_cast<size_t>(end)] - both_[static_cast<size_t>(begin)];
   }
   Seconds load(int s, int begin, int end) const {
     const auto [forward, backward] = times(s, begin, end);
@@ -132,7 +138,7 @@ class CutSearch {
     }
     const int begin = cuts_.back();
     std::vector<Child> children;
-    for (int end = begin + 1; end <= rules_.last_end(s, begin) && table_.times(s, begin)[end] < kInfinity; ++end) {
+    for (int end = begin + 1; end <= rules_.last_end(s, begin) && time(s, begin, end) < kInfinity; ++end) {
       const auto [forward, backward] = times(s, begin, end);
       Child child{.end = end, .branch = branch};
       child.branch.load = std::max(branch.load, branch.passed + load(s, begin, end));
@@ -181,8 +187,8 @@ class CutSearch {
   const PartitionRequest& request_;
   const ScheduleCosts& costs_;
   CutRules rules_;
-  StageTimes table_;
   int layers_;
+  std::optional<StageTimes> table_;  // only if memory has a limit
   std::vector<Seconds> forward_{0};  // sums over the layers before a layer
   std::vector<Seconds> both_{0};
   LeastTable least_load_;
