@@ -1,6 +1,6 @@
 """Compares accuracies on the shop photographs of grocery-81: xrun and PyTorch with torchvision's augmentation.
 
-  compare_grocery.py ARCHIVE DIR --torch PYTHON [--xrun build/release/xrun] [--seeds 5] [--epochs 30]
+  compare_grocery.py ARCHIVE DIR --torch PYTHON [--xrun build/release/xrun] [--seeds 5] [--epochs 20]
 
 ARCHIVE is grocery-81-subset.zip; its pictures are unpacked to DIR. Both programs train the network below for each seed, in
 turn, on the same files with the same augmentation, batch, optimizer and rates; random numbers differ. Prints the accuracy of
@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--torch", required=True, help="a Python with PyTorch, torchvision and Pillow")
     parser.add_argument("--xrun", default="build/release/xrun")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=54)
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--threads", type=int, default=2)
