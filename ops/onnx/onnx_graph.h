@@ -72,7 +72,7 @@ struct OnnxNode {
 struct OnnxPreprocessing {
   std::string input;             // input of the model, and of the file
   Field field;                   // the values that it takes; decoded pictures have the order C, H, W here
-  std::vector<CallSpec> stages;  // in their order; those that only training has are no nodes
+  std::vector<CallSpec> stages;  // in their order; those that only training has get no nodes
   std::vector<double> means;     // those of `standardize`, if it is one of them
   std::vector<double> deviations;
 };

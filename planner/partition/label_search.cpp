@@ -100,9 +100,8 @@ class LabelSearch {
     if (label.used > in_.last || label.memory > request_.total || (request_.cap > 0 && label.own > request_.cap)) {
       return;
     }
-    const double cost =
-        label.sum + in_.prices.byte / in_.prices.second * static_cast<double>(label.memory - request_.total);
-    const double rest = in_.bound.rest(stage, layer + 1, label.used) / in_.prices.second;
+    const double cost = label.sum + in_.price * static_cast<double>(label.memory - request_.total);
+    const double rest = in_.bound.rest(stage, layer + 1, label.used);
     const bool too_slow = cost + rest > label.sum - label.used + in_.bound.most(request_.stages - stage, in_.last);
     if (too_slow || objective(cost + rest, largest_of(label)) >= best_ || --steps_ < 0) {
       return;

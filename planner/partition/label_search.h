@@ -11,11 +11,11 @@ namespace xrun::planner {
 
 struct LabelRequest {
   const PartitionRequest& request;
-  const PricedStages& bound;  // solved for stages that take at most `last`, at these prices
-  Prices prices;
-  Seconds first = 0;  // the largest stage takes more than this, in the partitions that are searched,
-  Seconds last = 0;   // and at most this
-  double best = 0;    // only smaller objectives are of interest
+  const PricedStages& bound;  // solved for stages that take at most `last`, at a price of 1 for a second and of
+  double price = 0;           // `price` for a byte
+  Seconds first = 0;          // the largest stage takes more than this, in the partitions that are searched,
+  Seconds last = 0;           // and at most this
+  double best = 0;            // only smaller objectives are of interest
 };
 
 // Searches all partitions of the request that fit into its total, except those that cannot be better than `best`.

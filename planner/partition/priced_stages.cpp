@@ -130,14 +130,11 @@ Partition PricedStages::cheapest() const {
 }
 
 void measure(const PartitionRequest& request, Partition& partition) {
-  Seconds largest = 0;
-  partition.objective = 0;
   for (size_t s = 0; s < partition.stages.size(); ++s) {
     PartitionStage& stage = partition.stages[s];
     const int held = micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches);
-    const Bytes incoming = request.layers[static_cast<size_t>(stage.begin)].incoming;
     stage.forward = stage.backward = 0;
-    stage.memory = held * incoming;
+    stage.memory = held * request.layers[static_cast<size_t>(stage.begin)].incoming;
     for (int l = stage.begin; l < stage.end; ++l) {
       const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
       stage.forward += layer.forward;
@@ -148,11 +145,8 @@ void measure(const PartitionRequest& request, Partition& partition) {
       stage.backward += request.layers[static_cast<size_t>(l)].forward;
       stage.memory -= held * request.layers[static_cast<size_t>(l)].saved;
     }
-    largest = std::max(largest, stage.time());
-    partition.objective +=
-        stage.time() + (s > 0 ? request.seconds_per_boundary_byte * static_cast<double>(incoming) : 0);
   }
-  partition.objective += (request.micro_batches - 1) * largest;
+  partition.objective = objective_of(request, partition);
 }
 
 }  // namespace xrun::planner

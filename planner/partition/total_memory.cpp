@@ -159,7 +159,8 @@ class TotalPartitioner {
   bool search(const Range& range, int64_t steps) {
     const int64_t before = steps;
     stages_.solve(range.last, range.prices);
-    auto made = search_labels({request_, stages_, range.prices, range.first, range.last, best_ * (1 - kEqual)}, steps);
+    auto made =
+        search_labels({request_, stages_, range.prices.byte, range.first, range.last, best_ * (1 - kEqual)}, steps);
     if (made) {
       add(std::move(*made));
     }
