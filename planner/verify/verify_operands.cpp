@@ -32,7 +32,6 @@ class StageOperands : OperandView {
   }
 
   Status run() {
-    XRUN_TRY(check_nodes());
     for (const Instruction& one : program_.instructions) {
       if (is_stage_pass(one.kind)) {
         begin(one);
@@ -51,37 +50,6 @@ class StageOperands : OperandView {
     size_t first = 0;
     size_t last = 0;
   };
-
-  // Checks that stages are ranges of the forward nodes in order, that each node is in one stage, and that a stage runs
-  // only its own nodes again.
-  Status check_nodes() const {
-    std::set<NodeId> seen;
-    int32_t last = -1;
-    for (const Stage& stage : program_.stages) {
-      for (const NodeId id : stage.forward) {
-        if (id.index <= last || graph_.node(id).phase != Phase::kForward) {
-          return wrong("node {} of stage {} is out of order", id.index, stage.index);
-        }
-        last = id.index;
-      }
-      for (const NodeId id : stage.recomputed) {
-        if (std::find(stage.forward.begin(), stage.forward.end(), id) == stage.forward.end()) {
-          return wrong("stage {} runs node {} again, which is not its own", stage.index, id.index);
-        }
-      }
-      for (const NodeId id : stage.backward) {
-        if (!seen.insert(id).second || graph_.node(id).phase != Phase::kBackward) {
-          return wrong("node {} of stage {} is not a backward node, or is in two stages", id.index, stage.index);
-        }
-      }
-    }
-    for (size_t i = 0; program_.training && i < graph_.nodes.size(); ++i) {
-      if (graph_.nodes[i].phase == Phase::kBackward && !seen.contains(NodeId(i))) {
-        return wrong("backward node {} is in no stage", i);
-      }
-    }
-    return {};
-  }
 
   Status check_pass() {
     locals_.clear();
@@ -241,6 +209,7 @@ Status verify_stage_operands(const Program& program, const Module& module) {
 Status verify_operands(const Program& program, const Module& module) {
   XRUN_TRY(verify_buffers(program, module));
   XRUN_TRY(verify_head_buffers(program, module));
+  XRUN_TRY(verify_nodes(program, module.graph));
   XRUN_TRY(verify_stage_operands(program, module));
   XRUN_TRY(verify_head_operands(program, module));
   XRUN_TRY(verify_join_operands(program, module));

@@ -53,6 +53,10 @@ Status verify_buffers(const Program& program, const Module& module);
 // Checks that the heads equal the heads of the module, and checks the buffers of heads like verify_buffers.
 Status verify_head_buffers(const Program& program, const Module& module);
 
+// Checks that stages are ranges of the forward nodes in order, that each backward node is in one stage, and that a
+// stage runs only its own nodes again.
+Status verify_nodes(const Program& program, const Graph& graph);
+
 // Check that the operands of every instruction are those that follow from the module and the buffers. REQUIRES: the
 // buffers are verified.
 Status verify_stage_operands(const Program& program, const Module& module);
