@@ -137,9 +137,11 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
   }
   XRUN_TRY(verify_structure(plan.training, &training.graph));
   XRUN_TRY(verify_operands(plan.training, training));
+  XRUN_TRY(verify_values(plan.training, training));
   if (inference != nullptr) {
     XRUN_TRY(verify_structure(plan.inference, &inference->graph));
     XRUN_TRY(verify_operands(plan.inference, *inference));
+    XRUN_TRY(verify_values(plan.inference, *inference));
   }
   return {};
 }

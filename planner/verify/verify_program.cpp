@@ -323,7 +323,8 @@ Status verify_program(const Program& program, const Module& module, Bytes memory
   XRUN_TRY(verify_order(program));
   XRUN_TRY(verify_memory(program, memory));
   XRUN_TRY(verify_operands(program, module));
-  return verify_blocks(program);
+  XRUN_TRY(verify_blocks(program));
+  return verify_values(program, module);
 }
 
 }  // namespace xrun::planner

@@ -43,4 +43,9 @@ Status verify_memory(const Program& program, Bytes memory);
 // forward node is in one stage, in order. REQUIRES: verify_structure and verify_passes.
 Status verify_operands(const Program& program, const Module& module);
 
+// Runs the program over symbols (planner/verify/symbolic_run.h) and checks that every instruction reads what the module
+// asks for, of this step, and that the step ends with all weights updated and all results complete. REQUIRES: all
+// checks above have accepted the program, except that of the blocks.
+Status verify_values(const Program& program, const Module& module);
+
 }  // namespace xrun::planner

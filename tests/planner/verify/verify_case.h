@@ -29,6 +29,9 @@ struct CaseOptions {
   bool compress = false;  // gradients are compressed
   bool per_node = false;  // each node compresses the sum of its replicas' gradients
   Bytes bucket = 0;       // bytes of a gradient bucket; 0: the default, which is one bucket for all gradients
+  int stages = 2;
+  int micro_batches = 4;
+  uint64_t recompute_seed = 0;  // Layout::recompute_seed
   int replicas = 2;
   int nodes = 1;
   int devices = 5;
@@ -58,14 +61,15 @@ inline Case make_case(const CaseOptions& options = {}) {
     module.train.active_classes = {.kind = ActiveSpec::kKnn, .amount = 0.9, .neighbours = 4};
   }
   Case made{.module = options.training ? prepare_training(module) : prepare_inference(module), .program = {}};
-  const Layout layout{.stages = 2,
+  const Layout layout{.stages = options.stages,
                       .replicas = options.replicas,
-                      .micro_batches = 4,
+                      .micro_batches = options.micro_batches,
                       .shards = options.shards,
                       .devices = options.devices,
                       .pipeline = options.pipeline,
                       .deterministic = true,
                       .overlap = options.overlap,
+                      .recompute_seed = options.recompute_seed,
                       .kept_blocks = 2,
                       .nodes = options.nodes};
   made.program = emit_layout(made.module, layout, options.training).value();
