@@ -22,6 +22,7 @@ struct KernelFacts {
   std::string isa;  // "avx512_bf16"
   bool measured = false;
   std::vector<KernelFact> nodes;  // the facts of each node; index: NodeId
+  Seconds sample = 0;             // time of one core to read and transform a training sample; 0: unknown
   // The seconds of one multiply-add in a head pass, which makes rows · classes · dim of them; 0: unknown.
   double head_seconds_per_mac = 0;
   Flops flops_per_second_f32 = 1e11;  // speed of one core, for the analytic cost

@@ -84,7 +84,8 @@ class CostModel {
   // threads than cores. The times above assume a core for each thread.
   double crowding(int devices) const;
 
-  // Returns the time to read and transform the samples of a step on one core.
+  // Returns the time to read and transform the samples of a step on one core: the measured time of a sample, or a
+  // formula that does not count the decoding of pictures.
   Seconds loader(const Module& module) const;
   // Returns the duration of a step whose workers also run the loader. Without the loader the program takes `makespan`,
   // keeps workers busy for `work` seconds in total, and lets a worker wait `waits` times

@@ -36,6 +36,7 @@ struct Prediction {
   double bubble = 0;  // fraction of a step in which devices are idle, fill and drain included
   double imbalance = 0;
   Seconds exposed_comm = 0;
+  Seconds loader = 0;  // processor time to read and transform the samples of a step
 };
 
 // The cost of a choice of active classes and of the format of class rows, on the devices and with the settings of a

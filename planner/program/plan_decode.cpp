@@ -50,8 +50,8 @@ class Reader {
     plan.facts_digest = text(in.facts_digest());
     plan.isa = text(in.isa());
     const fb::Prediction& predicted = *in.predicted();
-    plan.predicted = {predicted.step(), predicted.images_per_second(), predicted.bubble(), predicted.imbalance(),
-                      predicted.exposed_comm()};
+    plan.predicted = {predicted.step(),      predicted.images_per_second(), predicted.bubble(),
+                      predicted.imbalance(), predicted.exposed_comm(),      in.loader()};
     const ReadText read_text = [&](const flatbuffers::String* value) { return text(value); };
     each(in.why(), [&](const fb::Reason& one) { add(plan.why, decode_reason(one, read_text)); });
     each(in.alternatives(),

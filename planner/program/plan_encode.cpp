@@ -38,10 +38,11 @@ class Writer {
     }
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
-    const auto root = fb::CreatePlan(
-        builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine, training, inference,
-        builder_.CreateVector(options), builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
-        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives), plan.samples);
+    const auto root = fb::CreatePlan(builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine,
+                                     training, inference, builder_.CreateVector(options),
+                                     builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
+                                     text(plan.isa), &predicted, builder_.CreateVector(why),
+                                     builder_.CreateVector(alternatives), plan.samples, plan.predicted.loader);
     fb::FinishPlanBuffer(builder_, root);
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};

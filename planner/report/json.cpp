@@ -172,7 +172,8 @@ Json predicted_of(const Plan& plan, const Module& module) {
             {"images_per_second", predicted.images_per_second},
             {"bubble", predicted.bubble},
             {"imbalance", predicted.imbalance},
-            {"exposed_comm_seconds", predicted.exposed_comm}};
+            {"exposed_comm_seconds", predicted.exposed_comm},
+            {"loader_core_seconds", predicted.loader}};
   const RunTimes times = run_times(plan, module);
   if (times.epoch) {
     json["epoch_seconds"] = *times.epoch;

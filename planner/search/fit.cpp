@@ -111,6 +111,7 @@ Result<Prediction> predict_step(Program& program, const Module& module, const Co
       cost.step_with_loader(module, times.makespan, work_of(program), waits_of(program, times, cost.hand_over()));
   predicted.images_per_second = predicted.step > 0 ? static_cast<double>(program.batch) / predicted.step : 0;
   predicted.exposed_comm = times.exposed_comm;
+  predicted.loader = cost.loader(module);
   return predicted;
 }
 

@@ -11,6 +11,7 @@
 #include "ops/op.h"
 #include "planner/planner.h"
 #include "runtime/cli/model/kernel_times.h"
+#include "runtime/cli/model/measured_sample.h"
 #include "runtime/cli/model/model_text.h"
 #include "runtime/device/host.h"
 
@@ -53,17 +54,19 @@ Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
 
 // Collects the facts with measured times. Times of earlier runs are read from their file, and new times are added to
 // it.
-Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
+Status collect_measured_facts(PreparedModel& prepared, const Module& module, const std::string& cpu,
+                              const Console& console) {
   const std::string origin = runtime::times_origin(prepared.isa, cpu);
   const std::string path = runtime::kernel_times_path(origin);
   ops::KernelTimes times = runtime::load_kernel_times(path, origin);
   XRUN_TRY(collect_facts(prepared, &times));
+  prepared.training_facts.sample = measured_sample(module, times);
   const auto count = [&](bool known) {
     return std::ranges::count_if(times,
                                  [&](const auto& entry) { return entry.second.used && entry.second.known == known; });
   };
   if (count(true) > 0 && !console.json()) {
-    console.note(fmt::format("note: times of {} of {} kernels are from {}; remove it to measure again\n", count(true),
+    console.note(fmt::format("note: {} of {} measured times are from {}; remove it to measure again\n", count(true),
                              count(true) + count(false), path));
   }
   if (count(false) > 0) {
@@ -142,7 +145,7 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
   XRUN_TRY(planner::check_size(prepared.training, true));
   XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
   const runtime::Host host = runtime::detect_host();
-  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)
+  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
                                       : collect_facts(prepared, nullptr));
   const bool one = options.cores == 0;
   prepared.machine = planner::make_machine(module.cluster,
