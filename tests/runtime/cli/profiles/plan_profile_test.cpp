@@ -64,14 +64,15 @@ TEST_F(PlanProfile, WrongRequestsAreRefused) {
     std::string message;
   };
   const Case cases[] = {
-      {{"--layer-times", "p.txt"}, 2, "`--layer-times` needs the number of stages"},
+      {{"--layer-times", "p.txt"}, 2, "`--layer-times` without a model needs the number of stages"},
       {{"--layer-times", "p.txt", "--stages", "0"}, 2, "--stages"},
       {{"--layer-times", "p.txt", "--stages", "5"}, 1, "XG0602]: 5 stages for 4 layers"},
       {{"--layer-times", "none.txt", "--stages", "2"}, 1, "none.txt"},
       {{"--layer-times", "cycle.txt", "--stages", "2"}, 1, "XG0631]: cycle.txt:3: `a` and `b` are in or after a cycle"},
-      {{"m.xgraph", "--layer-times", "p.txt", "--stages", "2"}, 2, "`FILE` has no effect with `--layer-times`"},
+      {{"m.xgraph", "--layer-times", "p.txt", "--stages", "2"}, 2, "`--stages` is for `--layer-times` without a model"},
       {{"--layer-times", "p.txt", "--stages", "2", "--devices", "2"}, 2, "`--devices` has no effect"},
-      {{"m.xgraph", "--stages", "2"}, 2, "`--stages` is for `--layer-times`"},
+      {{"m.xgraph", "--stages", "2"}, 2, "`--stages` is for `--layer-times` without a model"},
+      {{"m.xgraph", "--layer-times", "p.txt", "--fit", "classes"}, 2, "`--layer-times` has no effect with `--fit`"},
       {{}, 2, "`xrun plan` needs a model"},
   };
   for (const Case& one : cases) {
