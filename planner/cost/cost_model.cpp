@@ -83,8 +83,8 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t norm_rows) const 
   double work = 1;
   if (index < facts_.nodes.size()) {
     const KernelFact& fact = facts_.nodes[index];
-    if (fact.time > 0) {
-      return fact.time;
+    if (fact.time) {
+      return *fact.time;
     }
     work = fact.work;
   }

@@ -1,6 +1,6 @@
 // Cost model: predicts the seconds that kernels, head passes, updates and copies take on CPU devices of one process. If
-// KernelFacts has a measured time of a kernel, the model uses it. Otherwise it uses the larger of the kernel's
-// arithmetic time and memory time, by the operator's formulae.
+// KernelFacts has a time of a kernel, measured or given by the user, the model uses it. Otherwise it uses the larger of
+// the kernel's arithmetic time and memory time, by the operator's formulae.
 #pragma once
 
 #include "graph/graph.h"

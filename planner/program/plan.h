@@ -60,6 +60,16 @@ struct GraphBuild {
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
+// The user's times of layers with which a plan was made, in place of those of the cost model.
+struct UsedTimes {
+  std::string file;    // absolute path
+  std::string sha256;  // digest of the file
+  int64_t rows = 1;    // rows for which the times are
+  int layers = 0;      // number of layers in the file
+  int nodes = 0;       // number of forward nodes of these layers
+  int all_nodes = 0;   // number of forward nodes of all stages
+};
+
 // The program of the steps that take `units` units of samples (graph/settings/step_sizes.h), in a run whose batch
 // grows.
 struct StepProgram {
@@ -81,7 +91,8 @@ struct Plan {
   std::string isa;
   Prediction predicted;
   int64_t samples = 0;  // per epoch, if the data could be counted; else 0
-  Bytes decoding = 0;   // memory of a worker that decodes pictures, if the data could be read; not in plan files
+  std::optional<UsedTimes> layer_times;
+  Bytes decoding = 0;  // memory of a worker that decodes pictures, if the data could be read; not in plan files
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
   // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them

@@ -36,13 +36,14 @@ class Writer {
     for (const Alternative& one : plan.alternatives) {
       alternatives.push_back(encode_alternative(builder_, one, texts));
     }
+    const auto times = plan.layer_times ? put(*plan.layer_times) : Offset<fb::LayerTimes>();
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
     const auto root = fb::CreatePlan(builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine,
                                      training, inference, builder_.CreateVector(options),
                                      builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
                                      text(plan.isa), &predicted, builder_.CreateVector(why),
-                                     builder_.CreateVector(alternatives), plan.samples, plan.predicted.loader);
+                                     builder_.CreateVector(alternatives), plan.samples, plan.predicted.loader, times);
     fb::FinishPlanBuffer(builder_, root);
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};
@@ -60,10 +61,16 @@ class Writer {
     return builder_.CreateVector(numbers);
   }
 
+  Offset<fb::LayerTimes> put(const UsedTimes& times) {
+    return fb::CreateLayerTimes(builder_, text(times.file), text(times.sha256), times.rows, times.layers, times.nodes,
+                                times.all_nodes);
+  }
+
   Offset<fb::Stage> put(const Stage& stage) {
     return fb::CreateStage(builder_, stage.index, builder_.CreateVector(stage.devices), ids(stage.forward),
                            ids(stage.backward), ids(stage.recomputed), ids(stage.saved), ids(stage.received),
-                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
+                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes,
+                           builder_.CreateVector(stage.forward_times), builder_.CreateVector(stage.backward_times));
   }
 
   Offset<fb::Head> put(const HeadPlan& head) {

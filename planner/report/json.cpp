@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "graph/cost.h"
 #include "graph/settings/reader_def.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/program/rows_on_disk.h"
@@ -13,6 +12,7 @@
 #include "planner/report/compression.h"
 #include "planner/report/explain.h"
 #include "planner/report/reason_text.h"
+#include "planner/report/stages_json.h"
 #include "planner/report/summary.h"
 
 namespace xrun::planner {
@@ -68,24 +68,6 @@ Json parts_of(const Plan& plan, const Module& module) {
   return list;
 }
 
-Json stages_of(const Plan& plan, const Graph& graph) {
-  Json list = Json::array();
-  for (const Stage& stage : plan.training.stages) {
-    const auto path = [&](size_t at) { return graph.node(stage.forward[at]).path; };
-    list.push_back({{"index", stage.index},
-                    {"devices", stage.devices},
-                    {"layers", stage.forward.size()},
-                    {"first", stage.forward.empty() ? "" : path(0)},
-                    {"last", stage.forward.empty() ? "" : path(stage.forward.size() - 1)},
-                    {"recomputed", stage.recomputed.size()},
-                    {"forward_seconds", stage.forward_time},
-                    {"backward_seconds", stage.backward_time},
-                    {"parameter_bytes", stage.parameter_bytes},
-                    {"activation_bytes", stage.activation_bytes}});
-  }
-  return list;
-}
-
 Json shards_of(const Plan& plan, const Graph& graph) {
   Json list = Json::array();
   for (const HeadPlan& head : plan.training.heads) {
@@ -95,21 +77,6 @@ Json shards_of(const Plan& plan, const Graph& graph) {
                       {"device", shard.device},
                       {"classes", {shard.row_begin, shard.row_end}},
                       {"kept_classes", head.kept_classes(shard)}});
-    }
-  }
-  return list;
-}
-
-Json ops_of(const Plan& plan, const Graph& graph) {
-  Json list = Json::array();
-  for (const Stage& stage : plan.training.stages) {
-    for (const NodeId id : stage.forward) {
-      const Node& node = graph.node(id);
-      list.push_back({{"path", node.path},
-                      {"op", node.op->name},
-                      {"stage", stage.index},
-                      {"output", to_text(graph.value(node.outputs[0]).type)},
-                      {"flops", cost_of(graph, node).flops}});
     }
   }
   return list;
@@ -201,21 +168,6 @@ Json graphs_of(const Plan& plan, const Module& module) {
   return json;
 }
 
-Json layers_of(const Plan& plan, const Module& module, int depth) {
-  Json list = Json::array();
-  for (const LayerSummary& layer : list_layers(plan, module, depth)) {
-    list.push_back({{"name", layer.name},
-                    {"output", layer.output},
-                    {"stage", layer.stage < 0 ? Json() : Json(layer.stage)},
-                    {"parameters", layer.parameters},
-                    {"forward_flops", layer.forward_flops},
-                    {"forward_seconds", layer.forward},
-                    {"backward_seconds", layer.backward},
-                    {"saved", layer.saved}});
-  }
-  return list;
-}
-
 template <typename T>
 Json list_of(const std::vector<T>& items) {
   Json list = Json::array();
@@ -248,7 +200,8 @@ Json json_of(const HeadCost& cost) {
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth) {
   Json document{{"v", kReportVersion}, {"plan", plan.id}};
   if (table == "layers") {
-    document["layers"] = layers_of(plan, module, depth);
+    document["layers"] = layers_json(plan, module, depth);
+    add_layer_times(plan, document);
   } else if (table == "memory") {
     document["memory"] = memory_of(plan, module);
     document["run_memory"] = run_memory_of(plan, module);
@@ -260,6 +213,7 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
   } else {
     document["why"] = list_of(plan.why);
     document["alternatives"] = list_of(plan.alternatives);
+    add_layer_times(plan, document);
   }
   return document_text(document);
 }
@@ -305,9 +259,9 @@ std::string report_json(const Plan& plan, const Module& module) {
                      {"partials", program.partials}}},
                    {"data", data_of(plan, module)},
                    {"parts", parts_of(plan, module)},
-                   {"stages", stages_of(plan, module.graph)},
+                   {"stages", stages_json(plan, module.graph)},
                    {"shards", shards_of(plan, module.graph)},
-                   {"ops", ops_of(plan, module.graph)},
+                   {"ops", operators_json(plan, module.graph)},
                    {"memory", memory_of(plan, module)},
                    {"run_memory", run_memory_of(plan, module)},
                    {"comm", communication_of(plan)},
@@ -323,6 +277,7 @@ std::string report_json(const Plan& plan, const Module& module) {
   if (const NetworkSummary network = network_of(plan); !network.links.empty()) {
     document["network"] = network_json(network);
   }
+  add_layer_times(plan, document);
   if (!plan.graphs.empty()) {
     document["graphs"] = graphs_of(plan, module);
   }

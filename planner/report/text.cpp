@@ -8,6 +8,7 @@
 #include "planner/report/compression.h"
 #include "planner/report/device_kinds.h"
 #include "planner/report/explain.h"
+#include "planner/report/layers.h"
 #include "planner/report/lines.h"
 #include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
@@ -104,25 +105,6 @@ std::string costs_lines(const Plan& plan, int columns) {
   return plan.costs.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
-std::string layers_table(const Plan& plan, const Module& module, int depth) {
-  const bool staged = plan.training.stages.size() > 1;
-  TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-                   Align::kRight, Align::kRight});
-  table.add({"layer", "output", "parameters", "fwd MFLOP", "fwd ms", "bwd ms", "saved MiB", staged ? "stage" : ""});
-  for (const LayerSummary& layer : list_layers(plan, module, depth)) {
-    table.add({layer.name, layer.output, layer.parameters > 0 ? format_count(layer.parameters) : "",
-               format("%.3f", layer.forward_flops / 1e6), format("%.2f", layer.forward * 1e3),
-               format("%.2f", layer.backward * 1e3),
-               format("%.2f", static_cast<double>(layer.saved) / static_cast<double>(kMiB)),
-               !staged           ? ""
-               : layer.stage < 0 ? "all"
-                                 : std::to_string(layer.stage)});
-  }
-  return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
-         format_count(plan.training.micro_batch_rows()) + " samples\nsaved: kept for the backward pass" +
-         (staged ? ", what other stages sent included\n" : "\n");
-}
-
 std::string memory_table(const Plan& plan, const Module& module) {
   std::string text;
   for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {
@@ -176,9 +158,10 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
          fold(network_line(plan)) + fold(growth_line(plan)) + fold(compression_text(plan, module)) +
-         fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
-         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
-         costs_lines(plan, columns);
+         fold(graphs_line(plan, module)) +
+         (plan.layer_times ? fold("  times      " + layer_times_text(plan) + "\n") : "") +
+         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
+         why_lines(plan, columns) + alternatives_lines(plan, columns) + costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {
@@ -193,6 +176,7 @@ std::string report_table(const Plan& plan, const Module& module, std::string_vie
   }
   if (table == "why") {
     std::string text = why_lines(plan) + alternatives_lines(plan);
+    text += plan.layer_times ? "\n  times      " + layer_times_text(plan) + "\n" : "";
     return text.empty() ? text : text.substr(1);
   }
   return "";

@@ -102,6 +102,8 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
         // Recomputed blocks are distributed over the workers like the blocks of a backward pass, by partial.
         repeated += request.layers[p].forward;
       }
+      stage.forward_times.push_back(request.layers[p].forward);
+      stage.backward_times.push_back(request.layers[p].backward);
       stage.forward_time += request.layers[p].forward;
       stage.backward_time += request.layers[p].backward;
       stage.backward.insert(stage.backward.end(), chain.backward[p].begin(), chain.backward[p].end());

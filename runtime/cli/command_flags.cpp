@@ -123,9 +123,10 @@ void add_plan_and_show(CLI::App& app, CommandLine& line) {
   plan->add_option("--fit", line.plan.fit, "print how many classes fit on this machine instead")
       ->check(CLI::IsMember({"classes"}));
   plan->add_option("--layer-times", line.plan.layer_times,
-                   "without a model: cut a profile of layers in PipeDream's format into stages")
+                   "plan by these times of layers (JSON); without a model: cut this profile in PipeDream's format into "
+                   "stages")
       ->type_name("FILE");
-  plan->add_option("--stages", line.plan.stages, "with `--layer-times`: the number of stages")
+  plan->add_option("--stages", line.plan.stages, "with `--layer-times` and no model: the number of stages")
       ->check(CLI::Range(1, 65536));
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",

@@ -59,6 +59,7 @@ FlagPairs plan_options(const std::string& path, const GlobalOptions& options) {
   add("threads", options.threads > 0 ? std::to_string(options.threads) : "");
   add("deterministic", options.deterministic ? "true" : "");
   add("cost", options.cost == "measured" ? options.cost : "");
+  add("layer-times", absolute(options.layer_times));
   std::string directory;  // that of the sets before
   for (const SetValue& set : options.sets) {
     const std::string own = set.directory.empty() ? working_directory().path.string() : set.directory;

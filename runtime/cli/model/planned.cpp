@@ -106,6 +106,7 @@ Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions&
   // Stores in the plan the flags and sources from which it was made.
   plan.options = plan_options(path, options);
   plan.sources = planned.model.file.module.sources;
+  plan.layer_times = planned.prepared.layer_times;
   phase.done("planned", about_plan(plan));
   planned.plan = std::move(plan);
   return planned;
