@@ -54,19 +54,24 @@ class ExchangeOperands : ExchangeView {
   }
 
   // Checks an exchange in which each replica sends the batch statistics of its row blocks to all replicas, itself
-  // included.
+  // included: all statistics of the stage, in the order of its nodes.
   Status check_statistics() {
     if (one_->operands.empty()) {
       return at_fault("gathers nothing");
     }
     XRUN_TRY(check_replicas());
-    const ValueId value = program_.buffer(one_->operands[0].buffer).value;
-    if (!value.valid() || !type(value).per_block()) {
-      return misplaced(program_.buffer(one_->operands[0].buffer));
+    for (const NodeId id : program_.stages[static_cast<size_t>(one_->stage)].forward) {
+      const Node& node = graph_.node(id);
+      for (const ValueId value : node.outputs) {
+        if (program_.training && node.op->folds_states && type(value).per_block()) {
+          XRUN_TRY(check_statistics(value));
+        }
+      }
     }
-    if (value_of_.try_emplace(one_->group, value).first->second != value) {
-      return at_fault("carries other statistics than its exchange");
-    }
+    return end();
+  }
+
+  Status check_statistics(ValueId value) {
     const Bytes part = type(value).bytes(program_.batch / program_.replicas, norm_rows());
     for (const Role role : {Role::kSent, Role::kReceived}) {
       for (int replica = 0; replica < program_.replicas; ++replica) {
@@ -77,12 +82,10 @@ class ExchangeOperands : ExchangeView {
             buffer->replica != (sent ? one_->replica : -1)) {
           return misplaced(*buffer);
         }
-        XRUN_TRY(take_block(role,
-                            program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)],
-                            sent ? 0 : part * replica, part));
+        XRUN_TRY(take_block(role, device_of_replica(replica), sent ? 0 : part * replica, part));
       }
     }
-    return end();
+    return {};
   }
 
   // Lists the sums of squares that each device computes and sends: for the weights of a stage, the device of replica 0;
@@ -165,7 +168,6 @@ class ExchangeOperands : ExchangeView {
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // key: device; offsets and bytes
   std::set<int> norm_devices_;
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // key: (group, sending device)
-  std::map<int, ValueId> value_of_;                                                 // key: group; statistics
 };
 
 }  // namespace
