@@ -54,8 +54,12 @@ class Reader {
                       predicted.exposed_comm()};
     const ReadText read_text = [&](const flatbuffers::String* value) { return text(value); };
     each(in.why(), [&](const fb::Reason& one) { add(plan.why, decode_reason(one, read_text)); });
-    each(in.alternatives(),
-         [&](const fb::Alternative& one) { add(plan.alternatives, decode_alternative(one, read_text)); });
+    for (const auto& [list, to] :
+         {std::pair(in.alternatives(), &plan.alternatives), std::pair(in.other_kinds(), &plan.other_kinds)}) {
+      each(list, [&](const fb::Alternative& one) { add(*to, decode_alternative(one, read_text)); });
+    }
+    const ReadNumbers read_numbers = [&](const flatbuffers::Vector<int32_t>* list) { return ids<int>(list); };
+    ok_ = decode_certificate(in.certificate(), read_numbers, plan.certificate) && ok_;
     plan.samples = std::max<int64_t>(0, in.samples());
     return plan;
   }
@@ -130,19 +134,17 @@ class Reader {
   }
 
   Stage get(const fb::Stage& in) {
-    Stage stage;
-    stage.index = in.index();
-    stage.devices = ids<int>(in.devices());
-    stage.forward = ids<NodeId>(in.forward());
-    stage.backward = ids<NodeId>(in.backward());
-    stage.recomputed = ids<NodeId>(in.recomputed());
-    stage.saved = ids<ValueId>(in.saved());
-    stage.received = ids<ValueId>(in.received());
-    stage.forward_time = in.forward_time();
-    stage.backward_time = in.backward_time();
-    stage.parameter_bytes = in.parameter_bytes();
-    stage.activation_bytes = in.activation_bytes();
-    return stage;
+    return {.index = in.index(),
+            .devices = ids<int>(in.devices()),
+            .forward = ids<NodeId>(in.forward()),
+            .backward = ids<NodeId>(in.backward()),
+            .recomputed = ids<NodeId>(in.recomputed()),
+            .saved = ids<ValueId>(in.saved()),
+            .received = ids<ValueId>(in.received()),
+            .forward_time = in.forward_time(),
+            .backward_time = in.backward_time(),
+            .parameter_bytes = in.parameter_bytes(),
+            .activation_bytes = in.activation_bytes()};
   }
 
   HeadPlan get(const fb::Head& in) {
