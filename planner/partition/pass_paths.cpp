@@ -9,6 +9,7 @@
 // If the beginning of a range moves to the layer before it, earlier() falls by at most the time of that layer: a layer
 // that was read across the beginning may now be inside, and its stage could have begun there. If the end moves to the
 // next layer, later() falls by at most the time of that layer. planner/search/bound.cpp depends on both.
+// Tests: tests/planner/search/bound_test.cpp
 #include "planner/partition/pass_paths.h"
 
 #include <algorithm>

@@ -48,7 +48,7 @@ class PassPaths {
   void find_later(const std::vector<std::vector<int>>& after, const CutPositions& cuts);
 
   int layers_;
-  std::vector<Seconds> sums_{0};  // of the layers before a position
+  std::vector<Seconds> sums_{0};  // times of the layers before a position
   Steps earlier_;                 // index: begin; the steps of `end`, ascending
   Steps later_;                   // index: end; the steps of `begin`, descending
 };

@@ -98,8 +98,8 @@ struct Reason {
   StoredReason stored = {};  // for kStored
 };
 
-// What a search has proven about its plan: a lower bound of the steps of all plans of some kinds
-// (docs/internals/algorithms.md, "The bound of a step"), and what the step of the plan waits for.
+// The certificate of a plan: a lower bound of the steps of all plans of some kinds (docs/internals/algorithms.md, "The
+// bound of a step"), and what limits the step of the plan.
 struct Certificate {
   // The limit that makes the step of the plan as long as it is.
   enum class Limit : uint8_t {

@@ -34,7 +34,7 @@ namespace {
 
 constexpr Seconds kInfinity = std::numeric_limits<Seconds>::infinity();
 constexpr double kPrecision = 1e-7;  // relative width of the last interval of a bisection
-constexpr int kMostLayers = 8192;    // of longer chains the passes before and after a stage are not known
+constexpr int kMostLayers = 8192;    // longer chains have a weaker bound, without the passes of other stages
 
 CutPositions positions_of(const BoundChain& chain) {
   CutPositions cuts;

@@ -32,7 +32,7 @@ struct BoundSetting {
   int head_passes = 0;
   std::vector<Seconds> head;             // least time of a head pass on a device of the stage
   std::vector<Seconds> head_update;      // least time of the updates of heads on that device after the passes
-  double seconds_per_gradient_byte = 0;  // of the updates after the last pass
+  double seconds_per_gradient_byte = 0;  // in the updates after the last pass
   double seconds_per_state_byte = 0;
 };
 

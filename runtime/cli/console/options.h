@@ -30,7 +30,7 @@ struct GlobalOptions {
   int threads = 0;                // total threads of all devices; 0: the number of cores
   int devices = 0;                // number of CPU devices; 0: one per core, at most one per thread
   std::string cost = "analytic";  // analytic or measured
-  std::string search_time;        // of `plan` and `train`: the longest time of a search, as parse_time reads it
+  std::string search_time;        // the longest time of a search of `plan` or `train` (parse_time); empty: no limit
 
   bool f32_inputs = false;  // set by `xrun export`, whose files compute in f32: FrontendOptions::f32_inputs
 
