@@ -28,6 +28,7 @@ struct Alternative {
   double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
   double idle = 0;                               // fraction of a step in which devices are idle
   std::optional<StoredAlternative> stored = {};  // texts, for a plan file that lacks the values
+  bool is_estimate = false;                      // no program was made, so time and memory are estimates
 };
 
 struct Prediction {
@@ -95,6 +96,9 @@ struct Plan {
   Bytes decoding = 0;  // memory of a worker that decodes pictures, if the data could be read; not in plan files
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
+  // The fastest plans with another number of stages or replicas, or another pipeline, one of each kind, fastest first.
+  std::vector<Alternative> other_kinds;
+  std::optional<Certificate> certificate;  // nullopt: an earlier version of xrun made the plan
   // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
   // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
   std::vector<StepProgram> smaller;

@@ -75,8 +75,12 @@ class Reader : public CountedReader {
                       predicted.imbalance(), predicted.exposed_comm(),      in.loader()};
     const ReadText read_text = [&](const flatbuffers::String* value) { return text(value); };
     each(in.why(), [&](const fb::Reason& one) { add(plan.why, decode_reason(one, read_text)); });
-    each(in.alternatives(),
-         [&](const fb::Alternative& one) { add(plan.alternatives, decode_alternative(one, read_text)); });
+    for (const auto& [list, to] :
+         {std::pair(in.alternatives(), &plan.alternatives), std::pair(in.other_kinds(), &plan.other_kinds)}) {
+      each(list, [&](const fb::Alternative& one) { add(*to, decode_alternative(one, read_text)); });
+    }
+    const ReadNumbers read_numbers = [&](const flatbuffers::Vector<int32_t>* list) { return ids<int>(list); };
+    ok_ = decode_certificate(in.certificate(), read_numbers, plan.certificate) && ok_;
     plan.samples = std::max<int64_t>(0, in.samples());
     if (in.layer_times() != nullptr) {
       plan.layer_times = get(*in.layer_times());

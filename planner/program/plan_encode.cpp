@@ -32,24 +32,33 @@ class Writer {
     for (const Reason& reason : plan.why) {
       why.push_back(encode_reason(builder_, reason, texts));
     }
-    std::vector<Offset<fb::Alternative>> alternatives;
-    for (const Alternative& one : plan.alternatives) {
-      alternatives.push_back(encode_alternative(builder_, one, texts));
-    }
+    const auto alternatives = put(plan.alternatives, texts);
+    const auto other_kinds = put(plan.other_kinds, texts);
+    const auto certificate =
+        plan.certificate ? encode_certificate(builder_, *plan.certificate) : Offset<fb::Certificate>();
     const auto times = plan.layer_times ? put(*plan.layer_times) : Offset<fb::LayerTimes>();
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
     const auto root = fb::CreatePlan(builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine,
                                      training, inference, builder_.CreateVector(options),
                                      builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
-                                     text(plan.isa), &predicted, builder_.CreateVector(why),
-                                     builder_.CreateVector(alternatives), plan.samples, plan.predicted.loader, times);
+                                     text(plan.isa), &predicted, builder_.CreateVector(why), alternatives, plan.samples,
+                                     plan.predicted.loader, times, other_kinds, certificate);
     fb::FinishPlanBuffer(builder_, root);
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};
   }
 
  private:
+  Offset<flatbuffers::Vector<Offset<fb::Alternative>>> put(const std::vector<Alternative>& list,
+                                                           const PlanTexts& texts) {
+    std::vector<Offset<fb::Alternative>> offsets;
+    for (const Alternative& one : list) {
+      offsets.push_back(encode_alternative(builder_, one, texts));
+    }
+    return builder_.CreateVector(offsets);
+  }
+
   Offset<flatbuffers::String> text(const std::string& value) { return builder_.CreateString(value); }
 
   template <typename Tag>

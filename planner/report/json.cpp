@@ -8,6 +8,7 @@
 #include "planner/program/rows_on_disk.h"
 #include "planner/program/run_memory.h"
 #include "planner/program/save_size.h"
+#include "planner/report/certificate.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/explain.h"
@@ -186,10 +187,14 @@ std::string document_text(const Json& document) {
 Json json_of(const Reason& reason) { return {{"choice", choice_text(reason)}, {"reason", reason_text(reason)}}; }
 
 Json json_of(const Alternative& other) {
-  return {{"settings", settings_text(other)},
-          {"step_seconds", other.step},
-          {"memory", other.memory},
-          {"note", note_text(other)}};
+  Json json{{"settings", settings_text(other)},
+            {"step_seconds", other.step},
+            {"memory", other.memory},
+            {"note", note_text(other)}};
+  if (other.is_estimate) {
+    json["estimate"] = true;
+  }
+  return json;
 }
 
 Json json_of(const HeadCost& cost) {
@@ -211,8 +216,10 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
       document["network"] = network_json(network);
     }
   } else {
+    document["certificate"] = certificate_json(plan);
     document["why"] = list_of(plan.why);
     document["alternatives"] = list_of(plan.alternatives);
+    document["other_kinds"] = list_of(plan.other_kinds);
     add_layer_times(plan, document);
   }
   return document_text(document);
@@ -266,8 +273,10 @@ std::string report_json(const Plan& plan, const Module& module) {
                    {"run_memory", run_memory_of(plan, module)},
                    {"comm", communication_of(plan)},
                    {"predicted", predicted_of(plan, module)},
+                   {"certificate", certificate_json(plan)},
                    {"why", list_of(plan.why)},
-                   {"alternatives", list_of(plan.alternatives)}};
+                   {"alternatives", list_of(plan.alternatives)},
+                   {"other_kinds", list_of(plan.other_kinds)}};
   if (const auto compressed = compression_of(plan, module)) {
     document["compress"] = {{"gradients", compressed->elements}, {"pairs", compressed->pairs},
                             {"sent_bytes", compressed->sent},    {"sent_bytes_at_first", compressed->sent_at_first},

@@ -4,6 +4,7 @@
 
 #include "graph/base/utf8.h"
 #include "planner/program/run_memory.h"
+#include "planner/report/certificate.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/device_kinds.h"
@@ -72,25 +73,29 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   return table.text("  ", columns);
 }
 
-std::string why_lines(const Plan& plan, int columns = 0) {
+// Returns rows of choices and their reasons, and those of Plan::why.
+std::string why_lines(const Plan& plan, std::vector<std::pair<std::string, std::string>> rows, int columns = 0) {
+  for (const Reason& reason : plan.why) {
+    rows.emplace_back(choice_text(reason), reason_text(reason));
+  }
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
   bool first = true;
-  for (const Reason& reason : plan.why) {
-    table.add({first ? "why      " : "", choice_text(reason), reason_text(reason)});
+  for (const auto& [choice, reason] : rows) {
+    table.add({first ? "why      " : "", choice, reason});
     first = false;
   }
-  return plan.why.empty() ? "" : "\n" + table.text("  ", columns);
+  return rows.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
-std::string alternatives_lines(const Plan& plan, int columns = 0) {
+std::string others_lines(const std::string& name, const std::vector<Alternative>& others, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
   bool first = true;
-  for (const Alternative& other : plan.alternatives) {
-    table.add({first ? "also     " : "", settings_text(other), format_seconds(other.step), format_bytes(other.memory),
+  for (const Alternative& other : others) {
+    table.add({first ? name : "", settings_text(other), format_seconds(other.step), format_bytes(other.memory),
                note_text(other)});
     first = false;
   }
-  return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
+  return others.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
 // Returns a table with the costs of other choices of active classes and formats.
@@ -147,6 +152,10 @@ std::string communication_table(const Plan& plan) {
          format_seconds(plan.predicted.step) + "\n" + network_table(plan);
 }
 
+std::string times_line(const Plan& plan) {
+  return plan.layer_times ? "  times      " + layer_times_text(plan) + "\n" : "";
+}
+
 }  // namespace
 
 std::string report_text(const Plan& plan, const Module& module, int columns) {
@@ -156,12 +165,12 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
     return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
-         memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
-         fold(network_line(plan)) + fold(growth_line(plan)) + fold(compression_text(plan, module)) +
-         fold(graphs_line(plan, module)) +
-         (plan.layer_times ? fold("  times      " + layer_times_text(plan) + "\n") : "") +
+         fold(bound_line(plan)) + fold(search_line(plan)) + memory_line(plan, memory) + fold(disk_lines(plan, module)) +
+         fold(communication_lines(plan)) + fold(network_line(plan)) + fold(growth_line(plan)) +
+         fold(compression_text(plan, module)) + fold(graphs_line(plan, module)) + fold(times_line(plan)) +
          devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
-         why_lines(plan, columns) + alternatives_lines(plan, columns) + costs_lines(plan, columns);
+         why_lines(plan, {}, columns) + others_lines("also     ", plan.alternatives, columns) +
+         costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {
@@ -175,8 +184,9 @@ std::string report_table(const Plan& plan, const Module& module, std::string_vie
     return communication_table(plan);
   }
   if (table == "why") {
-    std::string text = why_lines(plan) + alternatives_lines(plan);
-    text += plan.layer_times ? "\n  times      " + layer_times_text(plan) + "\n" : "";
+    std::string text = why_lines(plan, certificate_rows(plan)) + others_lines("also     ", plan.alternatives) +
+                       others_lines("kinds    ", plan.other_kinds);
+    text += plan.layer_times ? "\n" + times_line(plan) : "";
     return text.empty() ? text : text.substr(1);
   }
   return "";

@@ -17,17 +17,6 @@ namespace {
 // The maximum number of times that the limits of the partition are lowered because a program exceeds the memory limits.
 constexpr int kCorrections = 5;
 
-// Seconds in which workers compute, summed over all workers.
-Seconds work_of(const Program& program) {
-  Seconds sum = 0;
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
-      sum += instruction.predicted * program.threads[static_cast<size_t>(instruction.device)];
-    }
-  }
-  return sum;
-}
-
 // Returns how often a device waits before a computation, for the device that waits most often.
 int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_over) {
   std::vector<int> waits(static_cast<size_t>(program.devices), 0);
@@ -84,6 +73,16 @@ bool MemoryLimits::hold(const Fitted& fitted) const {
 MemoryLimits memory_limits(const Module& module, const Machine& machine) {
   return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0,
           machine.nodes() > 1 ? machine.node_memory : 0};
+}
+
+Seconds work_of(const Program& program) {
+  Seconds sum = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
+      sum += instruction.predicted * program.threads[static_cast<size_t>(instruction.device)];
+    }
+  }
+  return sum;
 }
 
 Bytes largest_node_of(const Program& program, const Machine& machine) {

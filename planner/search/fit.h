@@ -44,6 +44,9 @@ struct MemoryLimits {
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
+// Returns the seconds in which workers compute in a step, summed over all workers.
+Seconds work_of(const Program& program);
+
 // Returns the size of the largest arena of a device, without the host's.
 Bytes largest_device_of(const Program& program);
 

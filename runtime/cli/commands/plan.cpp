@@ -29,7 +29,7 @@ namespace {
 constexpr int kDiffers = 10;
 
 // Rejects flags that contradict one another or would have no effect.
-Status check_request(const PlanArgs& args) {
+Status check_request(const GlobalOptions& options, const PlanArgs& args) {
   const auto fault = [](std::string message, Text help) {
     return usage_error("XG0907", std::move(message), std::move(help));
   };
@@ -48,10 +48,11 @@ Status check_request(const PlanArgs& args) {
     return fault("`--diff` and `--why` exclude one another", "ask for one of them");
   }
   if (!args.fit.empty()) {
-    const std::string other = !args.diff.empty()    ? "--diff"
-                              : !args.why.empty()   ? "--why"
-                              : args.output.empty() ? ""
-                                                    : "-o";
+    const std::string other = !args.diff.empty()            ? "--diff"
+                              : !args.why.empty()           ? "--why"
+                              : !args.output.empty()        ? "-o"
+                              : options.search_time.empty() ? ""
+                                                            : "--search-time";
     if (!other.empty()) {
       return fault("`--fit` makes no plan of the file, but `" + other + "` needs one", "ask for one of them");
     }
@@ -164,7 +165,7 @@ Status write_plan(const planner::Plan& plan, const PlanArgs& args, const Console
 
 Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
   const Console console(options);
-  XRUN_TRY(check_request(args));
+  XRUN_TRY(check_request(options, args));
   if (!args.fit.empty()) {
     return print_fit(options, args, console);
   }

@@ -30,6 +30,7 @@ struct GlobalOptions {
   int threads = 0;                // total threads of all devices; 0: the number of cores
   int devices = 0;                // number of CPU devices; 0: one per core, at most one per thread
   std::string cost = "analytic";  // analytic or measured
+  std::string search_time;        // the longest time of a search of `plan` or `train` (parse_time); empty: no limit
 
   std::string layer_times;  // set by `xrun plan --layer-times` with a model: path of the user's times of layers
   bool f32_inputs = false;  // set by `xrun export`, whose files compute in f32: FrontendOptions::f32_inputs

@@ -22,6 +22,7 @@ std::string idle_flag(const GlobalOptions& options, const PlanArgs& args) {
       {args.exit_code, "--exit-code"},
       {!args.why.empty(), "--why"},
       {!args.fit.empty(), "--fit"},
+      {!options.search_time.empty(), "--search-time"},
       {!options.sets.empty(), "--set"},
       {!options.run.empty(), "--run"},
       {!options.cluster.empty(), "--cluster"},
