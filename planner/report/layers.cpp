@@ -214,7 +214,8 @@ std::string layers_table(const Plan& plan, const Module& module, int depth) {
   for (const Stage& stage : stages) {
     add_row(sum_of(layers, stage.index));
   }
-  const bool known = std::ranges::none_of(stages, [](const Stage& stage) { return stage.forward_times.empty(); });
+  const bool known = std::ranges::all_of(
+      stages, [](const Stage& stage) { return stage.forward_times.size() == stage.forward.size(); });
   return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
          format_count(plan.training.micro_batch_rows()) + " samples\n" +
          (plan.training.heads.empty() ? "" : "ms of a head: of a step, with its update, on the busiest device\n") +
