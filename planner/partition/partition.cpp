@@ -17,8 +17,8 @@
 #include "graph/base/check.h"
 #include "planner/partition/coarse_layers.h"
 #include "planner/partition/cut_rules.h"
+#include "planner/partition/shared_limits.h"
 #include "planner/partition/stage_times.h"
-#include "planner/partition/total_memory.h"
 
 namespace xrun::planner {
 namespace {
@@ -278,11 +278,10 @@ class Partitioner {
 };
 
 std::vector<Partition> partition_layers(const PartitionRequest& request) {
-  const int most =
-      (request.cap > 0 || request.total > 0) && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
+  const bool chosen = request.shares_memory() || (request.cap > 0 && request.recompute == Recompute::kAuto);
+  const int most = chosen ? kMostLayersChosen : kMostLayers;
   const auto run = [](const PartitionRequest& some) {
-    return some.total > 0 && some.recompute == Recompute::kAuto ? partition_within_total(some)
-                                                                : Partitioner(some).run();
+    return some.shares_memory() ? partition_within_shared(some) : Partitioner(some).run();
   };
   if (static_cast<int>(request.layers.size()) <= most) {
     return run(request);
