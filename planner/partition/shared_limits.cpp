@@ -17,6 +17,7 @@
 #include <limits>
 #include <queue>
 
+#include "planner/partition/greedy_recompute.h"
 #include "planner/partition/label_search.h"
 
 namespace xrun::planner {
@@ -113,8 +114,7 @@ class SharedPartitioner {
       }
     }
     measure(request_, *made);
-    keep_layers(*made);
-    add(std::move(*made));
+    add_fitted(std::move(*made));
     return true;
   }
 
@@ -222,79 +222,16 @@ class SharedPartitioner {
       line.sum -= from[k] * space;
       line.excess -= along[k] * space;
     }
-    if (free_excess(made)) {
-      keep_layers(made);
-      add(std::move(made));
-    }
+    add_fitted(std::move(made));
     return line;
   }
 
-  // Lets layers run again where a limit is exceeded, those that cost least per byte first. Returns whether the limits
-  // then hold.
-  bool free_excess(Partition& made) const {
-    struct Item {
-      double price;  // seconds for a byte of the limit
-      size_t stage;
-      int layer;
-    };
-    for (const NodeLimit& limit : limits_) {
-      Bytes space = limit.space(made);
-      std::vector<Item> items;
-      for (size_t s = 0; s < made.stages.size() && space < 0; ++s) {
-        const Bytes times = limit.replicas[s] * stages_.held(static_cast<int>(s));
-        for (int l = made.stages[s].begin; l < made.stages[s].end; ++l) {
-          const PartitionLayer& layer = request_.layers[static_cast<size_t>(l)];
-          if (times > 0 && layer.saved > 0 && !std::ranges::binary_search(made.stages[s].recomputed, l)) {
-            items.push_back({layer.forward / static_cast<double>(times * layer.saved), s, l});
-          }
-        }
-      }
-      std::ranges::stable_sort(items, {}, &Item::price);
-      for (size_t i = 0; i < items.size() && space < 0; ++i) {
-        PartitionStage& stage = made.stages[items[i].stage];
-        const Bytes bytes =
-            stages_.held(static_cast<int>(items[i].stage)) * request_.layers[static_cast<size_t>(items[i].layer)].saved;
-        stage.recomputed.insert(std::ranges::upper_bound(stage.recomputed, items[i].layer), items[i].layer);
-        stage.memory -= bytes;
-        space += limit.replicas[items[i].stage] * bytes;
-      }
-      if (space < 0) {
-        return false;
-      }
+  // Adds a result with these cuts if there are layers to run again with which it fits.
+  void add_fitted(Partition made) {
+    if (free_excess(request_, limits_, made)) {
+      keep_layers(request_, limits_, made);
+      add(std::move(made));
     }
-    return true;
-  }
-
-  // Keeps the values of layers in the memory that remains, those that cost most per byte first.
-  void keep_layers(Partition& made) const {
-    std::vector<Bytes> spaces;
-    for (const NodeLimit& limit : limits_) {
-      spaces.push_back(limit.space(made));
-    }
-    for (size_t s = 0; s < made.stages.size(); ++s) {
-      PartitionStage& stage = made.stages[s];
-      const Bytes held = stages_.held(static_cast<int>(s));
-      std::vector<int> order = stage.recomputed;
-      std::ranges::stable_sort(order, std::greater<>(), [&](int l) {
-        const PartitionLayer& layer = request_.layers[static_cast<size_t>(l)];
-        return layer.forward / static_cast<double>(layer.saved);
-      });
-      for (const int l : order) {
-        const Bytes bytes = held * request_.layers[static_cast<size_t>(l)].saved;
-        bool fits = request_.cap == 0 || stage.memory + bytes <= request_.cap;
-        for (size_t k = 0; k < spaces.size(); ++k) {
-          fits = fits && limits_[k].replicas[s] * bytes <= spaces[k];
-        }
-        if (fits) {
-          std::erase(stage.recomputed, l);
-          stage.memory += bytes;
-          for (size_t k = 0; k < spaces.size(); ++k) {
-            spaces[k] -= limits_[k].replicas[s] * bytes;
-          }
-        }
-      }
-    }
-    measure(request_, made);
   }
 
   // Searches a range with at most this many steps. Returns whether it was searched to its end.
