@@ -25,7 +25,7 @@ void add_items(const PartitionRequest& request, const Partition& partition, size
     const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
     if (layer.saved > 0 && std::ranges::binary_search(stage.recomputed, l) == again) {
       const Bytes bytes = held * layer.saved;
-      items.push_back({s, l, bytes, layer.forward / static_cast<double>(bytes)});
+      items.push_back({s, l, bytes, layer.again_time() / static_cast<double>(bytes)});
     }
   }
 }

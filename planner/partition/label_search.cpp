@@ -168,7 +168,7 @@ class LabelSearch {
       label.cost += in_.bound.hop(layer);
     }
     const Seconds time = l.forward + l.backward;
-    add(stage, layer, label, {from.step, begins, true}, time + l.forward, bytes, to);
+    add(stage, layer, label, {from.step, begins, true}, time + l.again_time(), bytes, to);
     add(stage, layer, label, {from.step, begins, false}, time, bytes + held * l.saved, to);
   }
 

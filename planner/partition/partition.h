@@ -18,6 +18,10 @@ struct PartitionLayer {
   bool again = false;   // runs again under Recompute::kChosen
   int pinned = -1;      // the stage that must have this layer; -1: any
   bool joined = false;  // no cut before this layer is allowed
+  // If the layer is chosen to run again: the time of the layers that run again before it since nothing keeps their
+  // results.
+  Seconds inputs_again = 0;
+  Seconds again_time() const { return forward + inputs_again; }
 };
 
 // Determines which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the

@@ -46,7 +46,7 @@ double PricedStages::layer_cost(int stage, int layer) const {
   const PartitionLayer& l = request_.layers[static_cast<size_t>(layer)];
   const double kept = byte_price(stage) * static_cast<double>(held(stage) * l.saved);
   return prices_.second * (l.forward + l.backward) + byte_price(stage) * static_cast<double>(l.resident) +
-         std::min(kept, prices_.second * l.forward);
+         std::min(kept, prices_.second * l.again_time());
 }
 
 double PricedStages::entry_cost(int stage, int layer) const {
@@ -118,7 +118,7 @@ Partition PricedStages::cheapest() const {
     stage.end = static_cast<int>(std::min_element(ends.begin() + begin + 1, ends.begin() + last + 1) - ends.begin());
     for (int l = stage.begin; l < stage.end; ++l) {
       const PartitionLayer& layer = request_.layers[static_cast<size_t>(l)];
-      if (prices_.second * layer.forward < byte_price(s) * static_cast<double>(held(s) * layer.saved)) {
+      if (prices_.second * layer.again_time() < byte_price(s) * static_cast<double>(held(s) * layer.saved)) {
         stage.recomputed.push_back(l);
       }
     }
@@ -142,7 +142,7 @@ void measure(const PartitionRequest& request, Partition& partition) {
       stage.memory += layer.resident + held * layer.saved;
     }
     for (const int l : stage.recomputed) {
-      stage.backward += request.layers[static_cast<size_t>(l)].forward;
+      stage.backward += request.layers[static_cast<size_t>(l)].again_time();
       stage.memory -= held * request.layers[static_cast<size_t>(l)].saved;
     }
   }

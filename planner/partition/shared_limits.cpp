@@ -61,7 +61,7 @@ class SharedPartitioner {
     }
     Seconds all = 0;
     for (const PartitionLayer& layer : request_.layers) {
-      all += 2 * layer.forward + layer.backward;
+      all += layer.forward + layer.again_time() + layer.backward;
     }
     const auto later = [](const Range& a, const Range& b) { return a.bound > b.bound; };
     std::priority_queue<Range, std::vector<Range>, decltype(later)> ranges(later);
@@ -96,7 +96,7 @@ class SharedPartitioner {
     PartitionRequest lean = request_;
     lean.seconds_per_boundary_byte = 0;
     for (PartitionLayer& layer : lean.layers) {
-      layer.forward = layer.backward = 0;
+      layer.forward = layer.backward = layer.inputs_again = 0;
       layer.saved = 0;
     }
     PricedStages stages(lean);

@@ -61,7 +61,8 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                               .incoming = chain.boundary[i] * blocks,
                               .again = input.hints.again[i],
                               .pinned = input.hints.pinned[i],
-                              .joined = chain.joined[i]});
+                              .joined = chain.joined[i],
+                              .inputs_again = cost.forward_pass(chain.inputs_again_time[i], blocks, workers)});
   }
   return request;
 }

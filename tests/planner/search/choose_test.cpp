@@ -276,6 +276,54 @@ TEST(Choose, OnlyTheNodeThatExceedsItsLimitRecomputes) {
   EXPECT_GE(proven, 1);
 }
 
+// The partition estimates the bytes that a limit frees, and the programs free as many: exactly in the values that their
+// stages keep, and nearly in their arenas, which also hold what workers need for a row block.
+TEST(Choose, ProgramsFreeWhatThePartitionEstimates) {
+  const std::vector<ModelOptions> models{
+      {.layers = 8, .width = 64, .batch = 2048, .norm_rows = 32},
+      {.layers = 8, .width = 64, .norm = false, .batch = 2048, .norm_rows = 32},
+      {.layers = 6, .width = 96, .skips = true, .batch = 1024, .norm_rows = 16},
+      {.layers = 6, .width = 64, .skips = true, .precision = PrecisionMode::kMixedBf16, .batch = 2048, .norm_rows = 32},
+      {.layers = 6, .width = 64, .classes = 300, .head = true, .batch = 2048, .norm_rows = 32}};
+  int compared = 0;
+  for (size_t m = 0; m < models.size(); ++m) {
+    Module module = make_module(models[m]);
+    module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+    Subject subject(module, 2);
+    for (size_t i = 0; i < subject.candidates.size(); i += 3) {
+      const Candidate& candidate = subject.candidates[i];
+      const Setting& setting = candidate.setting;
+      if (setting.replicas > 1 || setting.micro_batches > 16) {
+        continue;
+      }
+      const auto kept_by = [&](const Fitted& fitted) {
+        Bytes sum = 0;
+        for (const Stage& stage : fitted.training.stages) {
+          sum += stage.activation_bytes *
+                 micro_batches_held(setting.pipeline, stage.index, setting.stages, setting.micro_batches);
+        }
+        return sum;
+      };
+      const Fitted plain = realise(subject.input, candidate).value();
+      const Candidate all = decide(subject.space, setting, Recompute::kAll).value()[0];
+      for (const int percent : {20, 50, 80}) {
+        const Bytes total = candidate.all_stages - (candidate.all_stages - all.all_stages) * percent / 100;
+        const auto within = decide(subject.space, setting, Recompute::kAuto, {.total = total}).value();
+        ASSERT_FALSE(within.empty());
+        const Fitted fitted = realise(subject.input, within[0]).value();
+        const Bytes estimated = candidate.all_stages - within[0].all_stages;
+        const std::string what =
+            "model " + std::to_string(m) + ", " + to_text(setting) + ", " + std::to_string(percent);
+        EXPECT_GE(kept_by(plain) - kept_by(fitted), estimated * 99 / 100) << what;
+        EXPECT_LE(kept_by(plain) - kept_by(fitted), estimated * 105 / 100) << what;
+        EXPECT_GE(plain.memory.training - fitted.memory.training, estimated * 8 / 10) << what;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 40);
+}
+
 TEST(Choose, NoProgramNeedsLessThanItsMemoryFloor) {
   int compared = 0;
   for (const bool head : {false, true}) {
