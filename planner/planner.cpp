@@ -34,7 +34,7 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
 // only by their largest steps; smaller steps rarely need more memory.
 Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
   const Bytes all = run_memory(training, plan.training, plan.inference).sum();
-  const Bytes node = limits.node > 0 ? largest_node_of(plan.training, plan.machine) : 0;
+  const Bytes node = limits.node > 0 ? std::ranges::max(memory_of_nodes(plan.training, plan.machine)) : 0;
   if (plan.smaller.empty() || limits.share(all, largest_device_of(plan.training), node) <= 1) {
     return {};
   }

@@ -192,7 +192,7 @@ class Chooser {
 
   // Returns the used fraction of the tightest limit, by the estimate of the partition.
   double share_of(const Candidate& candidate) const {
-    return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node);
+    return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node());
   }
 
   Status ask_leanest_kinds(size_t most) {

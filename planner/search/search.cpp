@@ -35,6 +35,7 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .recompute = recompute,
                            .cap = limits.stage,
                            .total = limits.total,
+                           .nodes = node_limits(input.machine, mesh_of(input, setting), limits.nodes),
                            .seconds_per_boundary_byte = 2 / input.cost.facts().bytes_per_second,
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
@@ -46,7 +47,8 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                               .incoming = chain.boundary[i] * factors.blocks,
                               .again = input.hints.again[i],
                               .pinned = input.hints.pinned[i],
-                              .joined = chain.joined[i]});
+                              .joined = chain.joined[i],
+                              .inputs_again = factors.forward * chain.inputs_again_time[i]});
   }
   return request;
 }
@@ -160,7 +162,7 @@ class CutMemo {
     Setting plain = setting;
     plain.pipeline = PipelineKind::kGpipe;
     plain.head_devices = 0;
-    const bool free = request.cap == 0 && request.total == 0;
+    const bool free = request.cap == 0 && !request.shares_memory();
     if (free && known_ && *known_ == plain) {
       for (Partition& made : cuts_) {
         for (size_t s = 0; s < made.stages.size(); ++s) {
@@ -183,16 +185,14 @@ class CutMemo {
 
 // Sets the memory that the stages of a candidate need, as the partition estimates it.
 void count_memory(const SearchInput& input, const Partition& cuts, Candidate& candidate) {
-  std::vector<Bytes> nodes(static_cast<size_t>(input.machine.nodes()), 0);
-  for (size_t s = 0; s < cuts.stages.size(); ++s) {
-    const Bytes memory = cuts.stages[s].memory;
-    for (const int device : candidate.decision.stages[s].devices) {
-      nodes[static_cast<size_t>(input.machine.node_of(device))] += memory;
-    }
-    candidate.largest_stage = std::max(candidate.largest_stage, memory);
-    candidate.all_stages += memory * candidate.setting.replicas;
+  for (const PartitionStage& stage : cuts.stages) {
+    candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
   }
-  candidate.largest_node = nodes.size() > 1 ? std::ranges::max(nodes) : 0;
+  candidate.all_stages = cuts.memory() * candidate.setting.replicas;
+  const std::vector<Bytes> none(input.machine.nodes() > 1 ? static_cast<size_t>(input.machine.nodes()) : 0, 0);
+  for (const NodeLimit& node : node_limits(input.machine, mesh_of(input, candidate.setting), none)) {
+    candidate.nodes.push_back(-node.space(cuts));
+  }
 }
 
 Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
@@ -252,6 +252,8 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
 }
 
 }  // namespace
+
+Bytes Candidate::largest_node() const { return nodes.empty() ? 0 : std::ranges::max(nodes); }
 
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
                                       const StageLimits& limits) {

@@ -8,6 +8,7 @@
 #include "planner/program/decision.h"
 #include "planner/program/plan.h"
 #include "planner/search/layer_hints.h"
+#include "planner/search/mesh.h"
 #include "planner/search/options.h"
 #include "planner/search/space.h"
 
@@ -38,16 +39,19 @@ struct Candidate {
   Recompute recompute = Recompute::kNone;
   Decision decision;
   Prediction predicted;
-  Bytes largest_stage = 0;  // memory of the largest stage, as estimated by the partition
-  Bytes all_stages = 0;     // memory of all stages of all replicas together
-  Bytes largest_node = 0;   // memory of the node that needs the most, in a cluster
-  bool proven = false;      // no cuts with chosen layers to run again have a smaller objective within the limits
+  Bytes largest_stage = 0;   // memory of the largest stage, as estimated by the partition
+  Bytes all_stages = 0;      // memory of all stages of all replicas together
+  std::vector<Bytes> nodes;  // memory of the stages on each node, in a cluster
+  bool proven = false;       // no cuts with chosen layers to run again have a smaller objective within the limits
+  Bytes largest_node() const;
 };
 
-// The memory that the stages of a pipeline may hold; 0: no limit.
+// The memory that the stages of a pipeline may hold; 0: no limit. The limits of several stages together are only for
+// Recompute::kAuto.
 struct StageLimits {
-  Bytes stage = 0;  // limit of each stage
-  Bytes total = 0;  // limit of all stages of one replica; only with Recompute::kAuto
+  Bytes stage = 0;           // limit of each stage
+  Bytes total = 0;           // limit of all stages of one replica
+  std::vector<Bytes> nodes;  // limits of the stages of all replicas on each node; empty: no limits
 };
 
 // Returns the best decision for a setting as a list of one candidate. The list is empty if no cuts satisfy the limits
@@ -80,6 +84,7 @@ int64_t rows_of_head_pass(const SearchInput& input, const Setting& setting);
 // Returns the plans of the heads of a setting. Errors: those of plan_heads.
 Result<std::vector<HeadPlan>> heads_of(const SearchInput& input, const Setting& setting);
 
+Mesh mesh_of(const SearchInput& input, const Setting& setting);
 // Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
 

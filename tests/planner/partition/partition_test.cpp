@@ -127,7 +127,7 @@ TEST(Partition, GroupsOfALongChainKeepJoinedLayersTogether) {
 TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   int infeasible = 0;
   int recomputing = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
     const PartitionRequest request = random_request(seed);
     double best = kInfinity;
     for_each_cuts(static_cast<int>(request.layers.size()), request.stages,
@@ -152,7 +152,7 @@ TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   }
   EXPECT_GT(infeasible, 10);
   EXPECT_GT(recomputing, 30);
-  EXPECT_LT(infeasible, 200);
+  EXPECT_LT(infeasible, 600);
 }
 
 // Without a limit of memory, nothing is recomputed.
