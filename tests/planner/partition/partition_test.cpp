@@ -65,7 +65,7 @@ double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
       for (int l = begin; l < end; ++l) {
         const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
         const bool again = (subset >> (l - begin) & 1) != 0;
-        time += layer.forward + layer.backward + (again ? layer.forward : 0);
+        time += layer.forward + layer.backward + (again ? layer.again_time() : 0);
         memory += layer.resident + (again ? 0 : held * layer.saved);
       }
       if (memory <= request.cap) {

@@ -30,7 +30,7 @@ double exhaustive_objective_within_limits(const PartitionRequest& request) {
         for (int l = begin; l < cuts[static_cast<size_t>(s) + 1]; ++l) {
           const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
           const bool again = (subset >> l & 1) != 0;
-          time += layer.forward + layer.backward + (again ? layer.forward : 0);
+          time += layer.forward + layer.backward + (again ? layer.again_time() : 0);
           own += layer.resident + (again ? 0 : held * layer.saved);
         }
         fits = fits && (request.cap == 0 || own <= request.cap);
