@@ -26,7 +26,7 @@ struct Wanted {
   int stages = 1;
   int replicas = 1;
   bool recompute = false;
-  int workers = 1;  // of each device
+  int workers = 1;  // number for each device
 };
 
 struct Planned {
