@@ -6,6 +6,7 @@
 #include "graph/base/random.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/report/explain.h"
+#include "planner/search/certificate.h"
 #include "planner/search/choose.h"
 #include "planner/search/fixes.h"
 #include "planner/search/head_choices.h"
@@ -33,7 +34,7 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
 // only by their largest steps; smaller steps rarely need more memory.
 Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
   const Bytes all = run_memory(training, plan.training, plan.inference).sum();
-  const Bytes node = limits.node > 0 ? largest_node_of(plan.training, plan.machine) : 0;
+  const Bytes node = limits.node > 0 ? std::ranges::max(memory_of_nodes(plan.training, plan.machine)) : 0;
   if (plan.smaller.empty() || limits.share(all, largest_device_of(plan.training), node) <= 1) {
     return {};
   }
@@ -51,6 +52,42 @@ std::string digest_text(const Plan& plan, const Graph& training, const Graph& in
   return text;
 }
 
+// The candidates of a search, and the programs that were made of some of them.
+struct Found {
+  std::vector<Setting> settings;
+  std::vector<Candidate> candidates;
+  Choice choice;
+  bool complete = true;  // false: the time for the search was over
+};
+
+// Searches all legal settings. If the time for the search is limited, those that are likely to be fast come first.
+// Errors: those of legal_settings, search and choose; kContent XG0608 if no cuts meet the pins.
+Result<Found> find_plans(SearchInput& space, const FitInput& input, Certifier& certifier, int wanted) {
+  const Module& training = space.module;
+  Found found;
+  XRUN_ASSIGN(found.settings, legal_settings(training, space.chain, space.machine, space.deterministic));
+  if (space.in_time) {
+    XRUN_ASSIGN(found.settings, certifier.in_order(std::move(found.settings)));
+  }
+  XRUN_ASSIGN(found.candidates, search(space, found.settings));
+  if (found.candidates.empty()) {
+    const Span span = training.schedule.pins.empty() ? training.schedule.span : training.schedule.pins[0].span;
+    return Error{ErrorKind::kContent, "XG0608", "no cuts put every pinned layer on its stage",
+                 "stages hold layers in the order in which the model has them, and none is empty", span};
+  }
+  found.complete = !space.is_over();
+  const MemoryLimits limits = memory_limits(training, space.machine);
+  XRUN_ASSIGN(found.choice, choose(input, found.candidates, limits, {.wanted = wanted}));
+  if (found.choice.fitted.empty() && !found.complete) {
+    // None of the settings that were reached in time fits, so the others are searched until a program fits.
+    space.in_time = nullptr;
+    XRUN_ASSIGN(found.candidates, search(space, found.settings));
+    XRUN_ASSIGN(found.choice, choose(input, found.candidates, limits, {.wanted = 1}));
+  }
+  found.complete = found.complete && found.choice.complete;
+  return found;
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
@@ -63,18 +100,13 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   const Chain chain = make_chain(training, cost);
   const Chain inference_chain = make_chain(inference, inference_cost);
   XRUN_ASSIGN(LayerHints hints, layer_hints(training, chain));
-  const SearchInput space{training, chain, cost, machine, std::move(hints), deterministic, options.progress};
+  SearchInput space{training, chain, cost, machine, std::move(hints), deterministic, options.progress, options.in_time};
   const FitInput input{space, inference, inference_facts, inference_chain, inference_cost};
 
-  XRUN_ASSIGN(const std::vector<Setting> settings, legal_settings(training, chain, machine, deterministic));
-  XRUN_ASSIGN(const std::vector<Candidate> candidates, search(space, settings));
-  if (candidates.empty()) {
-    const Span span = training.schedule.pins.empty() ? training.schedule.span : training.schedule.pins[0].span;
-    return Error{ErrorKind::kContent, "XG0608", "no cuts put every pinned layer on its stage",
-                 "stages hold layers in the order in which the model has them, and none is empty", span};
-  }
+  Certifier certifier(space);
+  XRUN_ASSIGN(Found found, find_plans(space, input, certifier, options.emitted));
   const MemoryLimits limits = memory_limits(training, machine);
-  XRUN_ASSIGN(Choice choice, choose(input, candidates, limits, {.wanted = options.emitted}));
+  Choice& choice = found.choice;
   if (choice.fitted.empty()) {
     return explain_infeasible(space, choice.smallest, limits,
                               find_fixes(training, input, limits, choice, options.facts_of),
@@ -85,8 +117,12 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   Fitted& best = choice.fitted[0];
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = best.predicted;
-  plan.why = explain(space, choice, candidates);
+  plan.why = explain(space, choice, found.candidates);
   plan.alternatives = list_alternatives(choice.fitted);
+  plan.other_kinds = list_other_kinds(choice, found.candidates);
+  XRUN_ASSIGN(plan.certificate, certifier.certify(found.settings, limits, best));
+  plan.certificate->complete = found.complete;
+  plan.certificate->compared = found.complete ? 0 : choice.compared;
   plan.training = std::move(best.training);
   XRUN_TRY(add_step_programs(plan, training, training_facts));
   plan.graphs = graph_builds(plan.training, cost);

@@ -1,6 +1,7 @@
 // KernelFacts: sizes and times of kernels as a value, made by ops/ and read by the planner, which never sees a kernel.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace xrun {
 struct KernelFact {
   Bytes scratch = 0;             // scratch memory of a worker during the call
   std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: not prepared
-  Seconds time = 0;              // time of the call; 0: unknown, use the analytic cost
+  std::optional<Seconds> time;   // time of the call, measured or given by the user; nullopt: use the analytic cost
   std::vector<Seconds> prepare;  // per input: time to make the prepared form; empty: unknown
   double work = 1;               // cost of the kernel's arithmetic as a fraction of the operator's flops
 };
@@ -22,6 +23,7 @@ struct KernelFacts {
   std::string isa;  // "avx512_bf16"
   bool measured = false;
   std::vector<KernelFact> nodes;  // the facts of each node; index: NodeId
+  Seconds sample = 0;             // time of one core to read and transform a training sample; 0: unknown
   // The seconds of one multiply-add in a head pass, which makes rows · classes · dim of them; 0: unknown.
   double head_seconds_per_mac = 0;
   Flops flops_per_second_f32 = 1e11;  // speed of one core, for the analytic cost

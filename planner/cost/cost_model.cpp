@@ -83,8 +83,8 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t norm_rows) const 
   double work = 1;
   if (index < facts_.nodes.size()) {
     const KernelFact& fact = facts_.nodes[index];
-    if (fact.time > 0) {
-      return fact.time;
+    if (fact.time) {
+      return *fact.time;
     }
     work = fact.work;
   }
@@ -201,6 +201,9 @@ double CostModel::crowding(int devices) const {
 }
 
 Seconds CostModel::loader(const Module& module) const {
+  if (facts_.sample > 0) {
+    return facts_.sample * static_cast<double>(module.train.batch);
+  }
   Seconds sample = 0;
   for (const SourceSpec& source : module.data.sources) {
     const ReaderDef* reader = source.name == "train" ? data_registry().find_reader(source.reader.name) : nullptr;

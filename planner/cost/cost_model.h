@@ -1,6 +1,6 @@
 // Cost model: predicts the seconds that kernels, head passes, updates and copies take on CPU devices of one process. If
-// KernelFacts has a measured time of a kernel, the model uses it. Otherwise it uses the larger of the kernel's
-// arithmetic time and memory time, by the operator's formulae.
+// KernelFacts has a time of a kernel, measured or given by the user, the model uses it. Otherwise it uses the larger of
+// the kernel's arithmetic time and memory time, by the operator's formulae.
 #pragma once
 
 #include "graph/graph.h"
@@ -84,7 +84,8 @@ class CostModel {
   // threads than cores. The times above assume a core for each thread.
   double crowding(int devices) const;
 
-  // Returns the time to read and transform the samples of a step on one core.
+  // Returns the time to read and transform the samples of a step on one core: the measured time of a sample, or a
+  // formula that does not count the decoding of pictures.
   Seconds loader(const Module& module) const;
   // Returns the duration of a step whose workers also run the loader. Without the loader the program takes `makespan`,
   // keeps workers busy for `work` seconds in total, and lets a worker wait `waits` times

@@ -154,6 +154,9 @@ void Emitter::take(int stage_index, int replica, const Action& action) {
   done[static_cast<size_t>(replica)][i] = true;
   if (!backward && std::all_of(done.begin(), done.end(), [&](const auto& of_replica) { return of_replica[i]; })) {
     emit_gathers(stage_index, action.index);
+    if (program_.training && action.index + 1 == per_replica()) {
+      emit_statistics_gather(stage_index);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// Emits stages: their persistent buffers, their passes, and the transfers of values from stage to stage.
-// Tests: tests/planner/emit/emit_test.cpp
+// Emits stages: their persistent buffers, their passes, the transfers of values from stage to stage, and the exchange
+// of batch statistics. Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 
@@ -280,6 +280,50 @@ void Emitter::emit_crossings(int stage_index, int replica, int index, bool backw
     add(std::move(recv));
     ++groups_;
   }
+}
+
+// Emits an exchange in which each replica of a stage sends the batch statistics of its row blocks to all replicas,
+// since each of them folds the statistics of all row blocks of the batch into its running statistics. It follows the
+// last forward pass of the stage, so it overlaps with the backward passes.
+void Emitter::emit_statistics_gather(int stage_index) {
+  const auto& statistics = flow_.stages[static_cast<size_t>(stage_index)].statistics;
+  if (program_.replicas == 1 || statistics.empty()) {
+    return;
+  }
+  for (int replica = 0; replica < program_.replicas; ++replica) {
+    const int device = device_of(stage_index, replica);
+    Instruction gather{.kind = Kind::kAllGather,
+                       .device = device,
+                       .stream = comm_stream(),
+                       .stage = stage_index,
+                       .replica = replica,
+                       .group = groups_};
+    for (const ValueId value : statistics) {
+      const Bytes bytes = type(value).bytes(program_.batch, program_.norm_rows);
+      const Bytes part = bytes / program_.replicas;
+      const BufferId all = add_buffer({.device = device,
+                                       .purpose = Purpose::kGathered,
+                                       .bytes = bytes,
+                                       .value = value,
+                                       .replica = -1,
+                                       .name = name_of_value(value) + ".gathered"});
+      gathered_[{0, value.index, device, -1}] = all;
+      gather.bytes += bytes;
+      for (const Role role : {Role::kSent, Role::kReceived}) {
+        const bool sent = role == Role::kSent;
+        for (int other = 0; other < program_.replicas; ++other) {
+          gather.operands.push_back({.role = role,
+                                     .access = sent ? Access::kRead : Access::kWrite,
+                                     .buffer = sent ? place(value, device, -1) : all,
+                                     .index = device_of(stage_index, other),
+                                     .offset = sent ? 0 : part * other,
+                                     .bytes = part});
+        }
+      }
+    }
+    add(std::move(gather));
+  }
+  ++groups_;
 }
 
 }  // namespace xrun::planner

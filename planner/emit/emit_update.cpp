@@ -1,8 +1,7 @@
 // Emits the end of a step, in this order: sum the gradient partials of each replica; compress gradients, or sum them
-// over replicas; sum the gradients of tied weights; gather batch statistics, from which running statistics are
-// computed; compute and gather the sums of squares of gradients, if the step needs them; update the weights. If the
-// loss has a scale, gradients are compressed after the sums, once all are known to be finite.
-// Tests: tests/planner/emit/emit_test.cpp
+// over replicas; sum the gradients of tied weights; compute and gather the sums of squares of gradients, if the step
+// needs them; update the weights. If the loss has a scale, gradients are compressed after the sums, once all are known
+// to be finite. Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 
@@ -12,7 +11,6 @@ namespace xrun::planner {
 
 void Emitter::emit_update() {
   emit_folds();
-  emit_statistics_gather();
   norm_layout_ = norm_layout(request_.module, program_.senders());
   if (request_.module.train.sums_squares() && norm_layout_.total > 0) {
     emit_norms();
@@ -163,53 +161,6 @@ void Emitter::emit_folds() {
     }
   }
   emit_tied_sums();
-}
-
-// Emits the exchange that sends batch statistics to all replicas, since every replica folds the statistics of all row
-// blocks of the batch into its running statistics.
-void Emitter::emit_statistics_gather() {
-  if (program_.replicas == 1) {
-    return;
-  }
-  for (const Stage& one : program_.stages) {
-    for (const ValueId value : flow_.stages[static_cast<size_t>(one.index)].statistics) {
-      for (int replica = 0; replica < program_.replicas; ++replica) {
-        const int device = device_of(one.index, replica);
-        const Bytes bytes = type(value).bytes(program_.batch, program_.norm_rows);
-        const BufferId all = add_buffer({.device = device,
-                                         .purpose = Purpose::kGathered,
-                                         .bytes = bytes,
-                                         .value = value,
-                                         .replica = -1,
-                                         .name = name_of_value(value) + ".gathered"});
-        gathered_[{0, value.index, device, -1}] = all;
-        Instruction gather{.kind = Kind::kAllGather,
-                           .device = device,
-                           .stream = comm_stream(),
-                           .stage = one.index,
-                           .replica = replica,
-                           .group = groups_,
-                           .bytes = bytes};
-        for (int other = 0; other < program_.replicas; ++other) {
-          gather.operands.push_back({.role = Role::kSent,
-                                     .access = Access::kRead,
-                                     .buffer = place(value, device, -1),
-                                     .index = device_of(one.index, other),
-                                     .bytes = bytes / program_.replicas});
-        }
-        for (int other = 0; other < program_.replicas; ++other) {
-          gather.operands.push_back({.role = Role::kReceived,
-                                     .access = Access::kWrite,
-                                     .buffer = all,
-                                     .index = device_of(one.index, other),
-                                     .offset = bytes / program_.replicas * other,
-                                     .bytes = bytes / program_.replicas});
-        }
-        add(std::move(gather));
-      }
-      ++groups_;
-    }
-  }
 }
 
 // Returns the operand for the sums of squares of `param`; for a head's parameter, of its class blocks `part`.

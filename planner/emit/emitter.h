@@ -43,6 +43,7 @@ class Emitter {
   void add_row_buffers();
   void emit_pass(int stage, int replica, int index, bool backward);
   void emit_crossings(int stage, int replica, int index, bool backward);
+  void emit_statistics_gather(int stage);
 
   // emit_operands.cpp
   void add_node_operands(Instruction& instruction, const BlockLayout& layout, BufferId scratch);
@@ -123,7 +124,6 @@ class Emitter {
   void emit_stage_update(const Stage& stage, int replica);
   void add_weight_update(ParamId param, int device, Instruction& update);
   void emit_folds();
-  void emit_statistics_gather();
   void emit_norms();
   void emit_head_norms(NormOperands& made);
   void emit_norms_gather(const NormOperands& made);

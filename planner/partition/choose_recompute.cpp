@@ -132,7 +132,7 @@ Recomputation choose_recompute(const PartitionRequest& request, int held, Partit
     if (runs_again(request, layer)) {
       stage.recomputed.push_back(l);
     } else if (layer.saved > 0) {
-      others.push_back({l, layer.saved, layer.forward});
+      others.push_back({l, layer.saved, layer.again_time()});
     }
   }
   stage.forward = sums.forward();
@@ -146,7 +146,7 @@ Recomputation choose_recompute(const PartitionRequest& request, int held, Partit
   for (const int l : cheapest.layers()) {
     const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
     stage.recomputed.push_back(l);
-    stage.backward += layer.forward;
+    stage.backward += layer.again_time();
     stage.memory -= held * layer.saved;
   }
   std::sort(stage.recomputed.begin(), stage.recomputed.end());

@@ -17,8 +17,8 @@
 #include "graph/base/check.h"
 #include "planner/partition/coarse_layers.h"
 #include "planner/partition/cut_rules.h"
+#include "planner/partition/shared_limits.h"
 #include "planner/partition/stage_times.h"
-#include "planner/partition/total_memory.h"
 
 namespace xrun::planner {
 namespace {
@@ -49,11 +49,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class Partitioner {
  public:
   explicit Partitioner(const PartitionRequest& request)
-      : request_(request),
-        n_(static_cast<int>(request.layers.size())),
-        last_cut_(request.last_cut > 0 ? request.last_cut : n_ - 1),
-        rules_(request),
-        table_(request) {
+      : request_(request), n_(static_cast<int>(request.layers.size())), rules_(request), table_(request) {
     for (int position = 0; position <= n_; ++position) {
       hops_.push_back(hop(position));
     }
@@ -148,9 +144,6 @@ class Partitioner {
                                 static_cast<double>(request_.layers[static_cast<size_t>(position)].incoming);
   }
 
-  // The last position at which stage `s` may begin: each later stage needs a layer, and no cut is after last_cut_.
-  int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, n_ - (request_.stages - s)); }
-
   // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. The ends form one range,
   // since more layers never take less time. The last stage ends with the last layer.
   struct Ends {
@@ -175,8 +168,8 @@ class Partitioner {
     now[0] = 1;
     for (int s = 0; s < request_.stages; ++s) {
       std::vector<int> changes(now.size(), 0);  // changes in the number of ways from one end to the next
-      for (int i = s; i <= last_begin(s); ++i) {
-        if (now[static_cast<size_t>(i)] == 0 || request_.layers[static_cast<size_t>(i)].joined) {
+      for (int i = s; i < n_; ++i) {
+        if (now[static_cast<size_t>(i)] == 0 || !rules_.may_begin(s, i)) {
           continue;
         }
         const Ends ends = ends_within(limit, s, i);
@@ -190,12 +183,6 @@ class Partitioner {
     return now[static_cast<size_t>(n_)] > 0;
   }
 
-  // Whether a stage may begin at layer `i`. `before` is the least time of the stages before it, infinite if there are
-  // no such cuts.
-  bool begins(int i, double before) const {
-    return before < kInfinity && !request_.layers[static_cast<size_t>(i)].joined;
-  }
-
   // Returns the least sum of all stages for cuts with no stage above `limit`, and keeps the table for `trace`.
   double cheapest(Seconds limit) {
     const int stages = request_.stages;
@@ -205,8 +192,8 @@ class Partitioner {
     for (int s = 0; s < stages; ++s) {
       const double* now = best_of(s);
       double* next = best_.data() + static_cast<size_t>(s + 1) * width;
-      for (int i = s; i <= last_begin(s); ++i) {
-        if (begins(i, now[i])) {
+      for (int i = s; i < n_; ++i) {
+        if (now[i] < kInfinity && rules_.may_begin(s, i)) {
           const Ends ends = ends_within(limit, s, i);
           lower(next, now[i], table_.times(s, i), hops_.data(), ends.first, ends.last);
         }
@@ -221,8 +208,8 @@ class Partitioner {
   // Returns the first layer of stage `s` in the best cuts of the layers before `end`.
   int begin_of(Seconds limit, int s, int end) const {
     const double* now = best_of(s);
-    for (int i = s; i <= last_begin(s); ++i) {
-      if (begins(i, now[i])) {
+    for (int i = s; i < n_; ++i) {
+      if (now[i] < kInfinity && rules_.may_begin(s, i)) {
         const Ends ends = ends_within(limit, s, i);
         if (ends.first <= end && end <= ends.last &&
             now[i] + table_.times(s, i)[end] + hops_[static_cast<size_t>(end)] == best_of(s + 1)[end]) {
@@ -267,7 +254,6 @@ class Partitioner {
 
   const PartitionRequest& request_;
   int n_;
-  int last_cut_;
   CutRules rules_;
   StageTimes table_;
   std::vector<Seconds> hops_;    // index: position; time of the hop to a stage that begins there
@@ -278,11 +264,10 @@ class Partitioner {
 };
 
 std::vector<Partition> partition_layers(const PartitionRequest& request) {
-  const int most =
-      (request.cap > 0 || request.total > 0) && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
+  const bool chosen = request.shares_memory() || (request.cap > 0 && request.recompute == Recompute::kAuto);
+  const int most = chosen ? kMostLayersChosen : kMostLayers;
   const auto run = [](const PartitionRequest& some) {
-    return some.total > 0 && some.recompute == Recompute::kAuto ? partition_within_total(some)
-                                                                : Partitioner(some).run();
+    return some.shares_memory() ? partition_within_shared(some) : Partitioner(some).run();
   };
   if (static_cast<int>(request.layers.size()) <= most) {
     return run(request);

@@ -18,11 +18,25 @@ struct PartitionLayer {
   bool again = false;   // runs again under Recompute::kChosen
   int pinned = -1;      // the stage that must have this layer; -1: any
   bool joined = false;  // no cut before this layer is allowed
+  // If the layer is chosen to run again: the time of the layers that run again before it since nothing keeps their
+  // results.
+  Seconds inputs_again = 0;
+  Seconds again_time() const { return forward + inputs_again; }
 };
 
 // Determines which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the
 // stage fits into its memory, else the cheapest set with which it fits.
 enum class Recompute { kNone, kAll, kChosen, kAuto };
+
+struct Partition;
+
+// The limit of the memory of a node of a cluster, on which some replicas of stages are.
+struct NodeLimit {
+  Bytes limit = 0;
+  std::vector<int> replicas;  // index: stage; the number of its replicas on the node
+  // Returns the bytes that the stages of a partition leave unused; negative if they exceed the limit.
+  Bytes space(const Partition& partition) const;
+};
 
 struct PartitionRequest {
   std::vector<PartitionLayer> layers;
@@ -30,8 +44,10 @@ struct PartitionRequest {
   int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
   Recompute recompute = Recompute::kNone;
-  Bytes cap = 0;    // memory limit of each stage; 0: no limit
-  Bytes total = 0;  // memory limit of all stages together, only with kAuto; 0: no limit
+  Bytes cap = 0;                 // memory limit of each stage; 0: no limit
+  Bytes total = 0;               // memory limit of all stages together, only with kAuto; 0: no limit
+  std::vector<NodeLimit> nodes;  // memory limits of stages on one node, only with kAuto
+  bool shares_memory() const { return recompute == Recompute::kAuto && (total > 0 || !nodes.empty()); }
   double seconds_per_boundary_byte = 0;
   int last_cut = 0;    // the last position where a cut is allowed; 0: any
   int candidates = 1;  // number of partitions wanted
@@ -60,11 +76,11 @@ struct Partition {
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
 
 // Returns the best partitions, best first; empty if no partition fits. The first partition has a bound, and is optimal
-// for the objective, up to a few millionths under a limit on the total, with two exceptions. With more than 2,048
+// for the objective, up to a few millionths under a limit that stages share, with two exceptions. With more than 2,048
 // layers (256 if layers to run again are chosen), neighbouring layers are merged into groups first, and the result is
 // optimal among the cuts between groups. The choice of layers to run again gives up after many steps, and takes the
 // best one found. The other partitions are optima under other bounds of the largest stage; a simulated schedule may be
-// faster with one of them. Limits on the total memory are handled by planner/partition/total_memory.h.
+// faster with one of them. Limits that several stages share are handled by planner/partition/shared_limits.h.
 std::vector<Partition> partition(const PartitionRequest& request);
 
 // Returns the sum of stage times and hops + (M - 1) x largest stage time. The times of the stages are set.

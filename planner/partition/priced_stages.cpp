@@ -1,7 +1,7 @@
 // Steps of `solve`: at these prices, each layer by itself runs again if that costs less than keeping its values, so the
 // cost of a stage is a difference of two prefix sums. From the last stage to the first, the least cost of a stage that
 // begins at a layer and of all stages after it is the minimum over the ends that the limits allow.
-// Tests: tests/planner/partition/total_memory_test.cpp
+// Tests: tests/planner/partition/shared_limits_test.cpp
 #include "planner/partition/priced_stages.h"
 
 #include <algorithm>
@@ -44,14 +44,14 @@ Seconds PricedStages::most(int stages, Seconds limit) const {
 
 double PricedStages::layer_cost(int stage, int layer) const {
   const PartitionLayer& l = request_.layers[static_cast<size_t>(layer)];
-  const double kept = prices_.byte * static_cast<double>(held(stage) * l.saved);
-  return prices_.second * (l.forward + l.backward) + prices_.byte * static_cast<double>(l.resident) +
-         std::min(kept, prices_.second * l.forward);
+  const double kept = byte_price(stage) * static_cast<double>(held(stage) * l.saved);
+  return prices_.second * (l.forward + l.backward) + byte_price(stage) * static_cast<double>(l.resident) +
+         std::min(kept, prices_.second * l.again_time());
 }
 
 double PricedStages::entry_cost(int stage, int layer) const {
   const Bytes incoming = held(stage) * request_.layers[static_cast<size_t>(layer)].incoming;
-  return prices_.second * hop(layer) + prices_.byte * static_cast<double>(incoming);
+  return prices_.second * hop(layer) + byte_price(stage) * static_cast<double>(incoming);
 }
 
 int PricedStages::last_end(int stage, int layer, Seconds time, Bytes memory) const {
@@ -66,7 +66,7 @@ int PricedStages::last_end(int stage, int layer, Seconds time, Bytes memory) con
 
 double PricedStages::solve(Seconds limit, Prices prices) {
   limit_ = limit;
-  prices_ = prices;
+  prices_ = std::move(prices);
   const auto width = static_cast<size_t>(layers_) + 1;
   before_.assign(static_cast<size_t>(request_.stages), std::vector<double>(width, 0));
   end_cost_.assign(static_cast<size_t>(request_.stages), std::vector<double>(width, kInfinity));
@@ -118,7 +118,7 @@ Partition PricedStages::cheapest() const {
     stage.end = static_cast<int>(std::min_element(ends.begin() + begin + 1, ends.begin() + last + 1) - ends.begin());
     for (int l = stage.begin; l < stage.end; ++l) {
       const PartitionLayer& layer = request_.layers[static_cast<size_t>(l)];
-      if (prices_.second * layer.forward < prices_.byte * static_cast<double>(held(s) * layer.saved)) {
+      if (prices_.second * layer.again_time() < byte_price(s) * static_cast<double>(held(s) * layer.saved)) {
         stage.recomputed.push_back(l);
       }
     }
@@ -142,7 +142,7 @@ void measure(const PartitionRequest& request, Partition& partition) {
       stage.memory += layer.resident + held * layer.saved;
     }
     for (const int l : stage.recomputed) {
-      stage.backward += request.layers[static_cast<size_t>(l)].forward;
+      stage.backward += request.layers[static_cast<size_t>(l)].again_time();
       stage.memory -= held * request.layers[static_cast<size_t>(l)].saved;
     }
   }

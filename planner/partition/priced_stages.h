@@ -1,5 +1,6 @@
 // The least time of the stages of a pipeline if each byte of their memory costs time. It is a lower bound for
-// partitions with a limit on the memory of all stages together (docs/internals/algorithms.md, "A limit on the total").
+// partitions with limits on the memory of several stages together (docs/internals/algorithms.md, "Limits that stages
+// share").
 #pragma once
 
 #include <vector>
@@ -8,10 +9,10 @@
 
 namespace xrun::planner {
 
-// Seconds that a second of stage time, and a byte of memory, cost.
+// Seconds that a second of stage time, and a byte of the memory of each stage, cost.
 struct Prices {
   double second = 1;
-  double byte = 0;
+  std::vector<double> bytes;  // index: stage
 };
 
 // All functions take a request with Recompute::kAuto, which must outlive the object. Limits of stage times count no
@@ -32,6 +33,7 @@ class PricedStages {
   /// REQUIRES: there is one.
   Partition cheapest() const;
 
+  const Prices& prices() const { return prices_; }
   const CutRules& rules() const { return rules_; }
   int held(int stage) const { return held_[static_cast<size_t>(stage)]; }
   Seconds hop(int layer) const;
@@ -42,6 +44,7 @@ class PricedStages {
  private:
   // The position after the last layer that a stage may have if it has `layer`, for the given seconds and bytes.
   int last_end(int stage, int layer, Seconds time, Bytes memory) const;
+  double byte_price(int stage) const { return prices_.bytes[static_cast<size_t>(stage)]; }
   double layer_cost(int stage, int layer) const;
   double entry_cost(int stage, int layer) const;
 

@@ -205,7 +205,7 @@ class CutSearch {
 
 std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const std::vector<Partition>& found,
                                           const ScheduleCosts& costs) {
-  if (request.stages < 2 || request.total > 0 || std::ssize(request.layers) > kMostLayers) {
+  if (request.stages < 2 || request.shares_memory() || std::ssize(request.layers) > kMostLayers) {
     return std::nullopt;
   }
   double best = kInfinity;

@@ -15,8 +15,8 @@ struct ScheduleCosts {
 };
 
 // Returns the cuts with the least makespan if it is more than a thousandth less than that of each partition in `found`;
-// otherwise nothing. Memory limits of the request hold; with a limit on the total, nothing is searched. The search is
-// given up after many steps.
+// otherwise nothing. Memory limits of the request hold; with limits that stages share, nothing is searched. The search
+// is given up after many steps.
 std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const std::vector<Partition>& found,
                                           const ScheduleCosts& costs);
 

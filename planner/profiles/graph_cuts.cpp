@@ -11,10 +11,10 @@
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <queue>
 #include <tuple>
 
 #include "graph/base/random.h"
+#include "graph/directed_graph.h"
 #include "planner/partition/balance.h"
 
 namespace xrun::planner {
@@ -25,52 +25,15 @@ constexpr int kBisections = 24;
 constexpr double kClose = 1e-5;  // the bisection ends at this fraction of the time
 constexpr double kRounding = 1e-12;
 
-class Graph {
- public:
-  explicit Graph(const LayerProfile& profile) : readers(profile.layers.size()), waits(profile.layers.size(), 0) {
+struct Graph : DirectedGraph {
+  explicit Graph(const LayerProfile& profile) : DirectedGraph(profile.layers.size(), profile.edges) {
     for (const ProfiledLayer& layer : profile.layers) {
       times.push_back(layer.time());
     }
-    std::vector<std::pair<int, int>> edges = profile.edges;
-    std::ranges::sort(edges);
-    const auto same = std::ranges::unique(edges);
-    edges.erase(same.begin(), same.end());
-    for (const auto& [from, to] : edges) {
-      readers[static_cast<size_t>(from)].push_back(to);
-      ++waits[static_cast<size_t>(to)];
-    }
   }
-
-  // An order of the layers in which of all that may come next, the one with the least number comes.
-  std::vector<int> order_by(const std::function<int64_t(int layer, int turn)>& number) const {
-    std::priority_queue<std::pair<int64_t, int>, std::vector<std::pair<int64_t, int>>, std::greater<>> ready;
-    std::vector<int> left = waits;
-    std::vector<int> order;
-    int turn = 0;
-    for (size_t l = 0; l < left.size(); ++l) {
-      if (left[l] == 0) {
-        ready.emplace(number(static_cast<int>(l), turn), static_cast<int>(l));
-      }
-    }
-    while (!ready.empty()) {
-      const int layer = ready.top().second;
-      ready.pop();
-      order.push_back(layer);
-      ++turn;
-      for (const int reader : readers[static_cast<size_t>(layer)]) {
-        if (--left[static_cast<size_t>(reader)] == 0) {
-          ready.emplace(number(reader, turn), reader);
-        }
-      }
-    }
-    return order;
-  }
-
   size_t size() const { return times.size(); }
 
   std::vector<Seconds> times;
-  std::vector<std::vector<int>> readers;
-  std::vector<int> waits;  // number of layers that a layer reads
 };
 
 // The number at the end of a name, such as 77 of "node77"; -1 if there is none.

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/base/errors.h"
+#include "graph/directed_graph.h"
 
 namespace xrun::planner {
 namespace {
@@ -119,30 +120,16 @@ class Parser {
     return {};
   }
 
-  // Removes layers that read no other layer, again and again; the layers of a cycle remain.
+  // The layers of a cycle, and those after it, have no place in an order.
   Status check_order() const {
-    std::vector<int> waits(profile_.layers.size(), 0);
-    std::vector<std::vector<int>> readers(profile_.layers.size());
-    for (const auto& [from, to] : profile_.edges) {
-      readers[static_cast<size_t>(from)].push_back(to);
-      ++waits[static_cast<size_t>(to)];
-    }
-    std::vector<int> ready;
-    for (size_t l = 0; l < waits.size(); ++l) {
-      if (waits[l] == 0) {
-        ready.push_back(static_cast<int>(l));
-      }
-    }
-    for (size_t i = 0; i < ready.size(); ++i) {
-      for (const int reader : readers[static_cast<size_t>(ready[i])]) {
-        if (--waits[static_cast<size_t>(reader)] == 0) {
-          ready.push_back(reader);
-        }
-      }
+    const DirectedGraph graph(profile_.layers.size(), profile_.edges);
+    std::vector<bool> ordered(profile_.layers.size(), false);
+    for (const int layer : graph.order_by([](int node, int) { return node; })) {
+      ordered[static_cast<size_t>(layer)] = true;
     }
     for (size_t e = 0; e < edges_.size(); ++e) {
       const auto [from, to] = profile_.edges[e];
-      if (waits[static_cast<size_t>(from)] > 0 && waits[static_cast<size_t>(to)] > 0) {
+      if (!ordered[static_cast<size_t>(from)] && !ordered[static_cast<size_t>(to)]) {
         return fault(edges_[e].line, {"`{}` and `{}` are in or after a cycle", edges_[e].from, edges_[e].to},
                      "remove the edge that closes the cycle");
       }

@@ -28,6 +28,7 @@ struct Alternative {
   double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1
   double idle = 0;                               // fraction of a step in which devices are idle
   std::optional<StoredAlternative> stored = {};  // texts, for a plan file that lacks the values
+  bool is_estimate = false;                      // no program was made, so time and memory are estimates
 };
 
 struct Prediction {
@@ -36,6 +37,7 @@ struct Prediction {
   double bubble = 0;  // fraction of a step in which devices are idle, fill and drain included
   double imbalance = 0;
   Seconds exposed_comm = 0;
+  Seconds loader = 0;  // processor time to read and transform the samples of a step
 };
 
 // The cost of a choice of active classes and of the format of class rows, on the devices and with the settings of a
@@ -59,6 +61,16 @@ struct GraphBuild {
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
+// The user's times of layers with which a plan was made, in place of those of the cost model.
+struct UsedTimes {
+  std::string file;    // absolute path
+  std::string sha256;  // digest of the file
+  int64_t rows = 1;    // rows for which the times are
+  int layers = 0;      // number of layers in the file
+  int nodes = 0;       // number of forward nodes of these layers
+  int all_nodes = 0;   // number of forward nodes of all stages
+};
+
 // The program of the steps that take `units` units of samples (graph/settings/step_sizes.h), in a run whose batch
 // grows.
 struct StepProgram {
@@ -80,9 +92,13 @@ struct Plan {
   std::string isa;
   Prediction predicted;
   int64_t samples = 0;  // per epoch, if the data could be counted; else 0
-  Bytes decoding = 0;   // memory of a worker that decodes pictures, if the data could be read; not in plan files
+  std::optional<UsedTimes> layer_times;
+  Bytes decoding = 0;  // memory of a worker that decodes pictures, if the data could be read; not in plan files
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
+  // The fastest plans with another number of stages or replicas, or another pipeline, one of each kind, fastest first.
+  std::vector<Alternative> other_kinds;
+  std::optional<Certificate> certificate;  // nullopt: an earlier version of xrun made the plan
   // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
   // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
   std::vector<StepProgram> smaller;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plan_generated.h"
+#include "planner/program/counted_reader.h"
 #include "planner/program/plan_codec.h"
 #include "planner/program/reason_codec.h"
 
@@ -16,14 +17,34 @@ using flatbuffers::Offset;
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
 
-// Copies values out of a verified FlatBuffer. In a legal FlatBuffer, several references may refer to one vector, so a
-// small file could cause huge copies. Therefore the reader counts the copied bytes and stops when they exceed the size
-// of the file, which does not happen with a file that `encode_plan` has made.
-class Reader {
- public:
-  explicit Reader(size_t bytes) : budget_(bytes) {}
+// Whether the times of the nodes of a stage are missing, as in files of earlier versions, or add up to those of the
+// stage.
+bool has_sound_times(const Stage& stage) {
+  if (stage.forward_times.empty() && stage.backward_times.empty()) {
+    return true;
+  }
+  if (stage.forward_times.size() != stage.forward.size() || stage.backward_times.size() != stage.forward.size()) {
+    return false;
+  }
+  const std::vector<bool> again = stage.runs_again();
+  Seconds forward = 0;
+  Seconds backward = 0;
+  for (size_t i = 0; i < again.size(); ++i) {
+    forward += stage.forward_times[i];
+    backward += stage.backward_times[i] + (again[i] ? stage.forward_times[i] : 0);
+  }
+  const auto are_times = [](const std::vector<Seconds>& times) {
+    return std::ranges::all_of(times, [](Seconds time) { return std::isfinite(time) && time >= 0; });
+  };
+  constexpr double kRounding = 1e-9;
+  return are_times(stage.forward_times) && are_times(stage.backward_times) &&
+         std::abs(forward - stage.forward_time) <= kRounding * forward &&
+         std::abs(backward - stage.backward_time) <= kRounding * backward;
+}
 
-  bool ok() const { return ok_; }
+class Reader : public CountedReader {
+ public:
+  using CountedReader::CountedReader;
 
   Plan read(const fb::Plan& in) {
     Plan plan;
@@ -50,63 +71,25 @@ class Reader {
     plan.facts_digest = text(in.facts_digest());
     plan.isa = text(in.isa());
     const fb::Prediction& predicted = *in.predicted();
-    plan.predicted = {predicted.step(), predicted.images_per_second(), predicted.bubble(), predicted.imbalance(),
-                      predicted.exposed_comm()};
+    plan.predicted = {predicted.step(),      predicted.images_per_second(), predicted.bubble(),
+                      predicted.imbalance(), predicted.exposed_comm(),      in.loader()};
     const ReadText read_text = [&](const flatbuffers::String* value) { return text(value); };
     each(in.why(), [&](const fb::Reason& one) { add(plan.why, decode_reason(one, read_text)); });
-    each(in.alternatives(),
-         [&](const fb::Alternative& one) { add(plan.alternatives, decode_alternative(one, read_text)); });
+    for (const auto& [list, to] :
+         {std::pair(in.alternatives(), &plan.alternatives), std::pair(in.other_kinds(), &plan.other_kinds)}) {
+      each(list, [&](const fb::Alternative& one) { add(*to, decode_alternative(one, read_text)); });
+    }
+    const ReadNumbers read_numbers = [&](const flatbuffers::Vector<int32_t>* list) { return ids<int>(list); };
+    ok_ = decode_certificate(in.certificate(), read_numbers, plan.certificate) && ok_;
     plan.samples = std::max<int64_t>(0, in.samples());
+    if (in.layer_times() != nullptr) {
+      plan.layer_times = get(*in.layer_times());
+      ok_ = ok_ && plan.layer_times.has_value();
+    }
     return plan;
   }
 
  private:
-  bool take(size_t bytes) {
-    ok_ = ok_ && bytes <= budget_;
-    budget_ -= ok_ ? bytes : 0;
-    return ok_;
-  }
-
-  std::string text(const flatbuffers::String* value) {
-    return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
-  }
-
-  // Adds a value to a list; nullopt is an illegal value of the file.
-  template <typename T>
-  void add(std::vector<T>& list, std::optional<T> value) {
-    ok_ = ok_ && value.has_value();
-    if (value) {
-      list.push_back(*std::move(value));
-    }
-  }
-
-  // Calls a function for each table of a vector. Each table adds the smallest size that a table can have to the count
-  // of copied bytes.
-  template <typename T, typename F>
-  void each(const flatbuffers::Vector<Offset<T>>* list, F&& body) {
-    for (flatbuffers::uoffset_t i = 0; list != nullptr && i < list->size() && take(8); ++i) {
-      body(*list->Get(i));
-    }
-  }
-
-  template <typename Out>
-  std::vector<Out> ids(const flatbuffers::Vector<int32_t>* list) {
-    std::vector<Out> out;
-    if (list != nullptr && take(size_t{list->size()} * 4)) {
-      out.reserve(list->size());
-      for (const int32_t id : *list) {
-        out.push_back(Out(id));
-      }
-    }
-    return out;
-  }
-
-  template <typename Enum>
-  Enum value_of(uint8_t number, Enum last) {
-    ok_ = ok_ && number <= static_cast<uint8_t>(last);
-    return static_cast<Enum>(ok_ ? number : 0);
-  }
-
   // Rejects a list of nodes that is neither empty nor as long as the number of devices, since device numbers index it.
   Machine get(const fb::Machine& in) {
     Machine machine{
@@ -129,6 +112,13 @@ class Reader {
     return machine;
   }
 
+  std::optional<UsedTimes> get(const fb::LayerTimes& in) {
+    UsedTimes times{text(in.file()), text(in.sha256()), in.rows(), in.layers(), in.nodes(), in.all_nodes()};
+    const bool sound =
+        times.rows >= 1 && times.layers >= 1 && times.nodes >= times.layers && times.all_nodes >= times.nodes;
+    return sound ? std::optional(std::move(times)) : std::nullopt;
+  }
+
   Stage get(const fb::Stage& in) {
     Stage stage;
     stage.index = in.index();
@@ -140,6 +130,9 @@ class Reader {
     stage.received = ids<ValueId>(in.received());
     stage.forward_time = in.forward_time();
     stage.backward_time = in.backward_time();
+    stage.forward_times = numbers(in.forward_times());
+    stage.backward_times = numbers(in.backward_times());
+    ok_ = ok_ && has_sound_times(stage);
     stage.parameter_bytes = in.parameter_bytes();
     stage.activation_bytes = in.activation_bytes();
     return stage;
@@ -288,9 +281,6 @@ class Reader {
     }
     return program;
   }
-
-  size_t budget_;
-  bool ok_ = true;
 };
 
 // Reads only the schema and the version, which are in the same place in files of every schema. Other tables may have

@@ -32,22 +32,33 @@ class Writer {
     for (const Reason& reason : plan.why) {
       why.push_back(encode_reason(builder_, reason, texts));
     }
-    std::vector<Offset<fb::Alternative>> alternatives;
-    for (const Alternative& one : plan.alternatives) {
-      alternatives.push_back(encode_alternative(builder_, one, texts));
-    }
+    const auto alternatives = put(plan.alternatives, texts);
+    const auto other_kinds = put(plan.other_kinds, texts);
+    const auto certificate =
+        plan.certificate ? encode_certificate(builder_, *plan.certificate) : Offset<fb::Certificate>();
+    const auto times = plan.layer_times ? put(*plan.layer_times) : Offset<fb::LayerTimes>();
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
-    const auto root = fb::CreatePlan(
-        builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine, training, inference,
-        builder_.CreateVector(options), builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
-        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives), plan.samples);
+    const auto root = fb::CreatePlan(builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine,
+                                     training, inference, builder_.CreateVector(options),
+                                     builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
+                                     text(plan.isa), &predicted, builder_.CreateVector(why), alternatives, plan.samples,
+                                     plan.predicted.loader, times, other_kinds, certificate);
     fb::FinishPlanBuffer(builder_, root);
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};
   }
 
  private:
+  Offset<flatbuffers::Vector<Offset<fb::Alternative>>> put(const std::vector<Alternative>& list,
+                                                           const PlanTexts& texts) {
+    std::vector<Offset<fb::Alternative>> offsets;
+    for (const Alternative& one : list) {
+      offsets.push_back(encode_alternative(builder_, one, texts));
+    }
+    return builder_.CreateVector(offsets);
+  }
+
   Offset<flatbuffers::String> text(const std::string& value) { return builder_.CreateString(value); }
 
   template <typename Tag>
@@ -59,10 +70,16 @@ class Writer {
     return builder_.CreateVector(numbers);
   }
 
+  Offset<fb::LayerTimes> put(const UsedTimes& times) {
+    return fb::CreateLayerTimes(builder_, text(times.file), text(times.sha256), times.rows, times.layers, times.nodes,
+                                times.all_nodes);
+  }
+
   Offset<fb::Stage> put(const Stage& stage) {
     return fb::CreateStage(builder_, stage.index, builder_.CreateVector(stage.devices), ids(stage.forward),
                            ids(stage.backward), ids(stage.recomputed), ids(stage.saved), ids(stage.received),
-                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
+                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes,
+                           builder_.CreateVector(stage.forward_times), builder_.CreateVector(stage.backward_times));
   }
 
   Offset<fb::Head> put(const HeadPlan& head) {

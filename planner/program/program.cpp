@@ -2,11 +2,20 @@
 #include "planner/program/program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
 
 #include "graph/base/check.h"
 
 namespace xrun::planner {
+
+std::vector<bool> Stage::runs_again() const {
+  const std::set<NodeId> again(recomputed.begin(), recomputed.end());
+  std::vector<bool> runs;
+  std::ranges::transform(forward, std::back_inserter(runs), [&](NodeId node) { return again.contains(node); });
+  return runs;
+}
 
 std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head) {
   std::vector<ClassRange> terms;

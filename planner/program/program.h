@@ -60,9 +60,16 @@ struct Stage {
   std::vector<ValueId> saved;      // values kept per micro-batch for the backward pass
   std::vector<ValueId> received;   // activations from other stages (skips included)
   Seconds forward_time = 0;        // time of the forward pass of one micro-batch
-  Seconds backward_time = 0;
+  Seconds backward_time = 0;       // includes the nodes that run again
+  // The parts of these times; index: that of `forward`. `backward_times` has the backward nodes of each forward node;
+  // a node that runs again takes its forward time once more. Empty for inference and in earlier plan files.
+  std::vector<Seconds> forward_times;
+  std::vector<Seconds> backward_times;
   Bytes parameter_bytes = 0;
   Bytes activation_bytes = 0;  // per micro-batch
+
+  // Returns whether each node runs again in the backward pass; index: that of `forward`.
+  std::vector<bool> runs_again() const;
 };
 
 // The class rows of a head that one device has: a range of whole class blocks (docs/internals/determinism.md, "Class

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/base/units.h"
 #include "graph/settings/head_def.h"
@@ -95,6 +96,35 @@ struct Reason {
   std::optional<HeadState> head_state = {};
   std::optional<SmallerBlock> smaller_block = {};
   StoredReason stored = {};  // for kStored
+};
+
+// The certificate of a plan: a lower bound of the steps of all plans of some kinds (docs/internals/algorithms.md, "The
+// bound of a step"), and what limits the step of the plan.
+struct Certificate {
+  // The limit that makes the step of the plan as long as it is.
+  enum class Limit : uint8_t {
+    kForward,   // the forward passes of `stage`
+    kBackward,  // its backward passes
+    kHead,      // the head passes
+    kCores,     // all cores are busy with the step, or with the step and its data
+    kMemory,    // `count` layers run again, so that the plan fits
+  };
+
+  Seconds bound = 0;  // no plan of these kinds has a shorter predicted step
+  // The kinds: contiguous stages in the order of the layers, with these numbers of stages, replicas and micro-batches.
+  std::vector<int> stages = {};
+  std::vector<int> replicas = {};
+  std::vector<int> micro_batches = {};
+  bool gpipe = false;  // whether the kinds have plans with this pipeline
+  bool one_f_one_b = false;
+
+  Limit limit = Limit::kForward;
+  int stage = 0;
+  int count = 0;
+  Seconds busy = 0;  // time of the passes that are the limit, in a step
+
+  bool complete = true;  // false: --search-time has ended the search
+  int compared = 0;      // programs that were made by a search that was ended
 };
 
 }  // namespace xrun::planner

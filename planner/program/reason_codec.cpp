@@ -2,6 +2,7 @@
 #include "planner/program/reason_codec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 
@@ -148,7 +149,8 @@ Offset<fb::Alternative> encode_alternative(FlatBufferBuilder& builder, const Alt
   const auto note = builder.CreateString(texts.note(other));
   return fb::CreateAlternative(builder, settings, other.step, other.memory, note, other.stages, other.replicas,
                                other.micro_batches, other.recomputed, !other.stored,
-                               static_cast<uint8_t>(other.pipeline), other.head_devices, other.ratio, other.idle);
+                               static_cast<uint8_t>(other.pipeline), other.head_devices, other.ratio, other.idle,
+                               other.is_estimate);
 }
 
 std::optional<Alternative> decode_alternative(const fb::Alternative& in, const ReadText& text) {
@@ -164,11 +166,45 @@ std::optional<Alternative> decode_alternative(const fb::Alternative& in, const R
                     .step = in.step(),
                     .memory = in.memory(),
                     .ratio = in.ratio(),
-                    .idle = in.idle()};
+                    .idle = in.idle(),
+                    .is_estimate = in.is_estimate()};
   if (!in.has_values()) {
     other.stored = StoredAlternative{text(in.text()), text(in.note())};
   }
   return other;
+}
+
+Offset<fb::Certificate> encode_certificate(FlatBufferBuilder& builder, const Certificate& certificate) {
+  const auto stages = builder.CreateVector(certificate.stages);
+  const auto replicas = builder.CreateVector(certificate.replicas);
+  const auto micro_batches = builder.CreateVector(certificate.micro_batches);
+  return fb::CreateCertificate(builder, certificate.bound, stages, replicas, micro_batches, certificate.gpipe,
+                               certificate.one_f_one_b, static_cast<uint8_t>(certificate.limit), certificate.stage,
+                               certificate.count, certificate.busy, certificate.complete, certificate.compared);
+}
+
+bool decode_certificate(const fb::Certificate* in, const ReadNumbers& numbers, std::optional<Certificate>& to) {
+  if (in == nullptr) {
+    return true;
+  }
+  if (!is_one_of(in->limit(), Certificate::Limit::kMemory) ||
+      !are_natural({in->stage(), in->count(), in->compared()}) || !std::isfinite(in->bound()) ||
+      !std::isfinite(in->busy())) {
+    return false;
+  }
+  to = Certificate{.bound = in->bound(),
+                   .stages = numbers(in->stages()),
+                   .replicas = numbers(in->replicas()),
+                   .micro_batches = numbers(in->micro_batches()),
+                   .gpipe = in->gpipe(),
+                   .one_f_one_b = in->one_f_one_b(),
+                   .limit = static_cast<Certificate::Limit>(in->limit()),
+                   .stage = in->stage(),
+                   .count = in->count(),
+                   .busy = in->busy(),
+                   .complete = in->complete(),
+                   .compared = in->compared()};
+  return true;
 }
 
 }  // namespace xrun::planner

@@ -10,7 +10,9 @@
 #include "graph/base/utf8.h"
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
+#include "planner/report/lines.h"
 #include "planner/report/reason_text.h"
+#include "planner/report/stages_json.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 
@@ -216,7 +218,8 @@ std::string report_why(const Plan& plan, std::string_view key) {
                 format_bytes(other->memory), note_text(*other)});
   }
   return reasons.text("  ") +
-         (why.others.empty() ? "  also   no plan with another value was compared\n" : others.text("  "));
+         (why.others.empty() ? "  also   no plan with another value was compared\n" : others.text("  ")) +
+         (plan.layer_times ? "  times  " + layer_times_text(plan) + "\n" : "");
 }
 
 std::string why_json(const Plan& plan, std::string_view key) {
@@ -229,8 +232,10 @@ std::string why_json(const Plan& plan, std::string_view key) {
   for (const Alternative* other : why.others) {
     others.push_back(json_of(*other));
   }
-  return document_text(
-      {{"v", kReportVersion}, {"plan", plan.id}, {"why", std::move(reasons)}, {"alternatives", std::move(others)}});
+  Json document{
+      {"v", kReportVersion}, {"plan", plan.id}, {"why", std::move(reasons)}, {"alternatives", std::move(others)}};
+  add_layer_times(plan, document);
+  return document_text(document);
 }
 
 }  // namespace xrun::planner

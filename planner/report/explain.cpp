@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <tuple>
 
 namespace xrun::planner {
 namespace {
@@ -260,23 +262,65 @@ Result<std::optional<SmallerBlock>> propose_row_block(const Plan& plan, const Fi
                                     .coupled = coupled});
 }
 
+namespace {
+
+// Sets the fields that depend on the setting and on the predicted time.
+Alternative alternative_of(const Setting& setting, const Prediction& predicted, Bytes memory, double ratio) {
+  return {.stages = setting.stages,
+          .replicas = setting.replicas,
+          .micro_batches = setting.micro_batches,
+          .pipeline = setting.pipeline,
+          .head_devices = setting.head_devices,
+          .step = predicted.step,
+          .memory = memory,
+          .ratio = ratio,
+          .idle = predicted.bubble + predicted.imbalance};
+}
+
+Alternative alternative_of(const Fitted& fitted, const Fitted& chosen) {
+  Alternative made = alternative_of(fitted.candidate.setting, fitted.predicted, fitted.largest_device,
+                                    fitted.predicted.step / chosen.predicted.step - 1);
+  made.recomputed = recomputed_layers(fitted.training);
+  return made;
+}
+
+constexpr size_t kOtherKinds = 5;
+
+}  // namespace
+
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
   std::vector<Alternative> alternatives;
   for (size_t i = 1; i < fitted.size(); ++i) {
-    const Prediction& predicted = fitted[i].predicted;
-    const Setting& setting = fitted[i].candidate.setting;
-    alternatives.push_back({.stages = setting.stages,
-                            .replicas = setting.replicas,
-                            .micro_batches = setting.micro_batches,
-                            .pipeline = setting.pipeline,
-                            .head_devices = setting.head_devices,
-                            .recomputed = recomputed_layers(fitted[i].training),
-                            .step = predicted.step,
-                            .memory = fitted[i].largest_device,
-                            .ratio = predicted.step / fitted[0].predicted.step - 1,
-                            .idle = predicted.bubble + predicted.imbalance});
+    alternatives.push_back(alternative_of(fitted[i], fitted[0]));
   }
   return alternatives;
+}
+
+std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vector<Candidate>& candidates) {
+  const Fitted& chosen = choice.fitted[0];
+  const auto kind_of = [](const Setting& setting) {
+    return std::tuple(setting.stages, setting.replicas, setting.pipeline);
+  };
+  std::set<std::tuple<int, int, PipelineKind>> seen{kind_of(chosen.candidate.setting)};
+  std::vector<Alternative> others;
+  for (const Fitted& fitted : choice.fitted) {
+    if (seen.insert(kind_of(fitted.candidate.setting)).second) {
+      others.push_back(alternative_of(fitted, chosen));
+    }
+  }
+  for (const Candidate& candidate : candidates) {  // fastest first
+    if (std::ranges::find(choice.refused, candidate.setting) == choice.refused.end() &&
+        seen.insert(kind_of(candidate.setting)).second) {
+      const double ratio = candidate.predicted.step / chosen.candidate.predicted.step - 1;
+      Alternative other = alternative_of(candidate.setting, candidate.predicted, candidate.largest_stage, ratio);
+      other.step = chosen.predicted.step * (1 + ratio);
+      other.is_estimate = true;
+      others.push_back(std::move(other));
+    }
+  }
+  std::ranges::stable_sort(others, {}, &Alternative::step);
+  others.resize(std::min(others.size(), kOtherKinds));
+  return others;
 }
 
 }  // namespace xrun::planner

@@ -17,6 +17,11 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
 // Returns the programs that were compared with the plan, which is the first element of `fitted`.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
+// Returns the fastest plans of the other kinds, fastest first, at most five. A kind is a number of stages, a number of
+// replicas and a pipeline. If no program of a kind was made, the plan is an estimate, scaled by what the estimate of
+// the chosen plan differs from its program. Kinds of which every candidate that was tried does not fit are left out.
+std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vector<Candidate>& candidates);
+
 // Returns the number of layers of all stages that run again in the backward pass.
 int recomputed_layers(const Program& program);
 

@@ -118,12 +118,12 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device) {
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too) {
   const RunMemory& memory = smallest.memory;
-  const bool of_node = memory.sum() <= limits.total && limits.node > 0 && smallest.largest_node > limits.node;
+  const bool of_node = memory.sum() <= limits.total && limits.node > 0 && smallest.largest_node() > limits.node;
   const bool whole = memory.sum() > limits.total || of_node;
   const ClusterSpec& cluster = input.module.cluster;
   const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
-  error.message = of_node ? "does not fit: a node needs " + format_bytes(smallest.largest_node) + ", " +
+  error.message = of_node ? "does not fit: a node needs " + format_bytes(smallest.largest_node()) + ", " +
                                 format_bytes(limits.node) + " are usable on each"
                   : whole
                       ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +

@@ -3,16 +3,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "graph/cost.h"
 #include "graph/settings/reader_def.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/program/rows_on_disk.h"
 #include "planner/program/run_memory.h"
 #include "planner/program/save_size.h"
+#include "planner/report/certificate.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/explain.h"
 #include "planner/report/reason_text.h"
+#include "planner/report/stages_json.h"
 #include "planner/report/summary.h"
 
 namespace xrun::planner {
@@ -68,24 +69,6 @@ Json parts_of(const Plan& plan, const Module& module) {
   return list;
 }
 
-Json stages_of(const Plan& plan, const Graph& graph) {
-  Json list = Json::array();
-  for (const Stage& stage : plan.training.stages) {
-    const auto path = [&](size_t at) { return graph.node(stage.forward[at]).path; };
-    list.push_back({{"index", stage.index},
-                    {"devices", stage.devices},
-                    {"layers", stage.forward.size()},
-                    {"first", stage.forward.empty() ? "" : path(0)},
-                    {"last", stage.forward.empty() ? "" : path(stage.forward.size() - 1)},
-                    {"recomputed", stage.recomputed.size()},
-                    {"forward_seconds", stage.forward_time},
-                    {"backward_seconds", stage.backward_time},
-                    {"parameter_bytes", stage.parameter_bytes},
-                    {"activation_bytes", stage.activation_bytes}});
-  }
-  return list;
-}
-
 Json shards_of(const Plan& plan, const Graph& graph) {
   Json list = Json::array();
   for (const HeadPlan& head : plan.training.heads) {
@@ -95,21 +78,6 @@ Json shards_of(const Plan& plan, const Graph& graph) {
                       {"device", shard.device},
                       {"classes", {shard.row_begin, shard.row_end}},
                       {"kept_classes", head.kept_classes(shard)}});
-    }
-  }
-  return list;
-}
-
-Json ops_of(const Plan& plan, const Graph& graph) {
-  Json list = Json::array();
-  for (const Stage& stage : plan.training.stages) {
-    for (const NodeId id : stage.forward) {
-      const Node& node = graph.node(id);
-      list.push_back({{"path", node.path},
-                      {"op", node.op->name},
-                      {"stage", stage.index},
-                      {"output", to_text(graph.value(node.outputs[0]).type)},
-                      {"flops", cost_of(graph, node).flops}});
     }
   }
   return list;
@@ -172,7 +140,8 @@ Json predicted_of(const Plan& plan, const Module& module) {
             {"images_per_second", predicted.images_per_second},
             {"bubble", predicted.bubble},
             {"imbalance", predicted.imbalance},
-            {"exposed_comm_seconds", predicted.exposed_comm}};
+            {"exposed_comm_seconds", predicted.exposed_comm},
+            {"loader_core_seconds", predicted.loader}};
   const RunTimes times = run_times(plan, module);
   if (times.epoch) {
     json["epoch_seconds"] = *times.epoch;
@@ -200,21 +169,6 @@ Json graphs_of(const Plan& plan, const Module& module) {
   return json;
 }
 
-Json layers_of(const Plan& plan, const Module& module, int depth) {
-  Json list = Json::array();
-  for (const LayerSummary& layer : list_layers(plan, module, depth)) {
-    list.push_back({{"name", layer.name},
-                    {"output", layer.output},
-                    {"stage", layer.stage < 0 ? Json() : Json(layer.stage)},
-                    {"parameters", layer.parameters},
-                    {"forward_flops", layer.forward_flops},
-                    {"forward_seconds", layer.forward},
-                    {"backward_seconds", layer.backward},
-                    {"saved", layer.saved}});
-  }
-  return list;
-}
-
 template <typename T>
 Json list_of(const std::vector<T>& items) {
   Json list = Json::array();
@@ -233,10 +187,14 @@ std::string document_text(const Json& document) {
 Json json_of(const Reason& reason) { return {{"choice", choice_text(reason)}, {"reason", reason_text(reason)}}; }
 
 Json json_of(const Alternative& other) {
-  return {{"settings", settings_text(other)},
-          {"step_seconds", other.step},
-          {"memory", other.memory},
-          {"note", note_text(other)}};
+  Json json{{"settings", settings_text(other)},
+            {"step_seconds", other.step},
+            {"memory", other.memory},
+            {"note", note_text(other)}};
+  if (other.is_estimate) {
+    json["estimate"] = true;
+  }
+  return json;
 }
 
 Json json_of(const HeadCost& cost) {
@@ -247,7 +205,8 @@ Json json_of(const HeadCost& cost) {
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth) {
   Json document{{"v", kReportVersion}, {"plan", plan.id}};
   if (table == "layers") {
-    document["layers"] = layers_of(plan, module, depth);
+    document["layers"] = layers_json(plan, module, depth);
+    add_layer_times(plan, document);
   } else if (table == "memory") {
     document["memory"] = memory_of(plan, module);
     document["run_memory"] = run_memory_of(plan, module);
@@ -257,8 +216,11 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
       document["network"] = network_json(network);
     }
   } else {
+    document["certificate"] = certificate_json(plan);
     document["why"] = list_of(plan.why);
     document["alternatives"] = list_of(plan.alternatives);
+    document["other_kinds"] = list_of(plan.other_kinds);
+    add_layer_times(plan, document);
   }
   return document_text(document);
 }
@@ -304,15 +266,17 @@ std::string report_json(const Plan& plan, const Module& module) {
                      {"partials", program.partials}}},
                    {"data", data_of(plan, module)},
                    {"parts", parts_of(plan, module)},
-                   {"stages", stages_of(plan, module.graph)},
+                   {"stages", stages_json(plan, module.graph)},
                    {"shards", shards_of(plan, module.graph)},
-                   {"ops", ops_of(plan, module.graph)},
+                   {"ops", operators_json(plan, module.graph)},
                    {"memory", memory_of(plan, module)},
                    {"run_memory", run_memory_of(plan, module)},
                    {"comm", communication_of(plan)},
                    {"predicted", predicted_of(plan, module)},
+                   {"certificate", certificate_json(plan)},
                    {"why", list_of(plan.why)},
-                   {"alternatives", list_of(plan.alternatives)}};
+                   {"alternatives", list_of(plan.alternatives)},
+                   {"other_kinds", list_of(plan.other_kinds)}};
   if (const auto compressed = compression_of(plan, module)) {
     document["compress"] = {{"gradients", compressed->elements}, {"pairs", compressed->pairs},
                             {"sent_bytes", compressed->sent},    {"sent_bytes_at_first", compressed->sent_at_first},
@@ -322,6 +286,7 @@ std::string report_json(const Plan& plan, const Module& module) {
   if (const NetworkSummary network = network_of(plan); !network.links.empty()) {
     document["network"] = network_json(network);
   }
+  add_layer_times(plan, document);
   if (!plan.graphs.empty()) {
     document["graphs"] = graphs_of(plan, module);
   }

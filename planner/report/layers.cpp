@@ -1,22 +1,17 @@
-// The figures of a plan by layer of the model.
-// Tests: tests/planner/report/text_test.cpp
+#include "planner/report/layers.h"
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <set>
 
 #include "graph/cost.h"
+#include "planner/report/lines.h"
 #include "planner/report/summary.h"
+#include "planner/report/table.h"
 
 namespace xrun::planner {
 namespace {
-
-// Returns the weight of a node for dividing its stage's time among the nodes: the larger of its arithmetic and its
-// memory time, if the machine computes 20 operations while it moves a byte.
-double weight_of(const Graph& graph, NodeId id) {
-  const OpCost cost = cost_of(graph, graph.node(id));
-  return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
-}
 
 // Returns the bytes per micro-batch of the forward values that the backward pass of a stage reads; key: node. Each
 // value counts once, for the node that makes it. A value of another stage counts for the first node of this stage that
@@ -54,29 +49,20 @@ class LayerList {
       : program_(program), graph_(graph), depth_(depth), counted_(graph.params.size(), false) {}
 
   void add_stage(const Stage& stage) {
-    double forward = 0;
-    double backward = 0;
-    std::map<NodeId, double> back;  // weights of backward nodes; key: their forward node
+    const std::vector<PassTimes> times = node_times(stage);
     std::map<NodeId, Bytes> saved = saved_by_node(program_, graph_, stage);
-    for (const NodeId id : stage.forward) {
-      forward += weight_of(graph_, id);
-    }
-    for (const NodeId id : stage.backward) {
-      back[graph_.node(id).forward] += weight_of(graph_, id);
-      backward += weight_of(graph_, id);
-    }
-    for (const NodeId id : stage.recomputed) {
-      back[id] += weight_of(graph_, id);
-      backward += weight_of(graph_, id);
-    }
-    for (const NodeId id : stage.forward) {
+    for (size_t i = 0; i < stage.forward.size(); ++i) {
+      const NodeId id = stage.forward[i];
       LayerSummary& layer = layer_of(id, stage.index);
       const Node& node = graph_.node(id);
       layer.output = dims_text(graph_.value(node.outputs[0]).type);
       layer.forward_flops += cost_of(graph_, node).flops;
-      layer.forward += stage.forward_time * weight_of(graph_, id) / forward;
-      layer.backward += backward > 0 ? stage.backward_time * back[id] / backward : 0.0;
+      if (!times.empty()) {
+        layer.times = layer.times.value_or(PassTimes());
+        *layer.times += times[i];
+      }
       layer.saved += saved[id];
+      layer.nodes.push_back(i);
       count_params(id, layer);
     }
   }
@@ -91,8 +77,8 @@ class LayerList {
     const auto of_head = [&](Kind kind) {
       return busiest(program_, [&](const Instruction& i) { return i.kind == kind && i.head == head.head; });
     };
-    layer.forward = of_head(Kind::kHeadForward);
-    layer.backward = of_head(Kind::kHeadBackward) + of_head(Kind::kHeadUpdate);
+    layer.times = {.forward = of_head(Kind::kHeadForward),
+                   .backward = of_head(Kind::kHeadBackward) + of_head(Kind::kHeadUpdate)};
     layers.push_back(std::move(layer));
   }
 
@@ -126,7 +112,41 @@ class LayerList {
   std::vector<bool> counted_;  // index: parameter; whether it was counted
 };
 
+// Adds up the layers of a stage.
+LayerSummary sum_of(const std::vector<LayerSummary>& layers, int stage) {
+  LayerSummary sum{.name = "stage " + std::to_string(stage), .output = "", .stage = stage};
+  for (const LayerSummary& layer : layers) {
+    if (layer.stage == stage) {
+      sum.parameters += layer.parameters;
+      sum.forward_flops += layer.forward_flops;
+      sum.saved += layer.saved;
+      if (layer.times) {
+        sum.times = sum.times.value_or(PassTimes());
+        *sum.times += *layer.times;
+      }
+    }
+  }
+  return sum;
+}
+
 }  // namespace
+
+PassTimes& PassTimes::operator+=(const PassTimes& other) {
+  forward += other.forward;
+  backward += other.backward;
+  recompute += other.recompute;
+  return *this;
+}
+
+std::vector<PassTimes> node_times(const Stage& stage) {
+  const std::vector<bool> again = stage.runs_again();
+  std::vector<PassTimes> times;
+  for (size_t i = 0; i < stage.forward_times.size(); ++i) {
+    const Seconds forward = stage.forward_times[i];
+    times.push_back({.forward = forward, .backward = stage.backward_times[i], .recompute = again[i] ? forward : 0.0});
+  }
+  return times;
+}
 
 std::string dims_text(const TensorType& type) {
   std::string text;
@@ -158,6 +178,50 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, in
     list.add_head(head);
   }
   return std::move(list.layers);
+}
+
+std::string layers_table(const Plan& plan, const Module& module, int depth) {
+  const std::vector<LayerSummary> layers = list_layers(plan, module, depth);
+  const std::vector<Stage>& stages = plan.training.stages;
+  const bool staged = stages.size() > 1;
+  const bool again = std::ranges::any_of(stages, [](const Stage& stage) { return !stage.recomputed.empty(); });
+  std::vector<Align> columns{Align::kLeft, Align::kLeft};
+  columns.insert(columns.end(), again ? 7 : 6, Align::kRight);
+  TextTable table(columns);
+  const auto add = [&](std::vector<std::string> cells, const std::string& recompute) {
+    if (again) {
+      cells.insert(cells.begin() + 6, recompute);
+    }
+    table.add(std::move(cells));
+  };
+  const auto milliseconds = [](const LayerSummary& layer, Seconds PassTimes::*part) {
+    return layer.times ? format("%.3f", (*layer.times).*part * 1e3) : "-";
+  };
+  const auto add_row = [&](const LayerSummary& layer) {
+    add({layer.name, layer.output, layer.parameters > 0 ? format_count(layer.parameters) : "",
+         format("%.3f", layer.forward_flops / 1e6), milliseconds(layer, &PassTimes::forward),
+         milliseconds(layer, &PassTimes::backward),
+         format("%.2f", static_cast<double>(layer.saved) / static_cast<double>(kMiB)),
+         !staged           ? ""
+         : layer.stage < 0 ? "all"
+                           : std::to_string(layer.stage)},
+        milliseconds(layer, &PassTimes::recompute));
+  };
+  add({"layer", "output", "parameters", "fwd MFLOP", "fwd ms", "bwd ms", "saved MiB", staged ? "stage" : ""},
+      "recompute ms");
+  std::ranges::for_each(layers, add_row);
+  table.add_rule();
+  for (const Stage& stage : stages) {
+    add_row(sum_of(layers, stage.index));
+  }
+  const bool known = std::ranges::all_of(
+      stages, [](const Stage& stage) { return stage.forward_times.size() == stage.forward.size(); });
+  return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
+         format_count(plan.training.micro_batch_rows()) + " samples\n" +
+         (plan.training.heads.empty() ? "" : "ms of a head: of a step, with its update, on the busiest device\n") +
+         (known ? "" : "-: this plan file of an earlier version has no times of layers\n") +
+         "saved: kept for the backward pass" + (staged ? ", what other stages sent included\n" : "\n") +
+         (plan.layer_times ? "times: " + layer_times_text(plan) + "\n" : "");
 }
 
 }  // namespace xrun::planner

@@ -145,6 +145,16 @@ std::string disk_lines(const Plan& plan, const Module& module) {
   return text.empty() ? "" : "  disk       " + text + "\n";
 }
 
+std::string layer_times_text(const Plan& plan) {
+  if (!plan.layer_times) {
+    return "";
+  }
+  const UsedTimes& times = *plan.layer_times;
+  return counted(times.layers, "layer") + " (" + counted_of(times.nodes, times.all_nodes, "operator") +
+         (times.layers == 1 ? ") has" : ") have") + " the times of " + printable_line(times.file) + ", for " +
+         counted(times.rows, "row") + "; others have those of the cost model";
+}
+
 std::string communication_lines(const Plan& plan) {
   const std::vector<CommSummary> list = list_communication(plan);
   if (list.empty()) {

@@ -33,6 +33,9 @@ std::string growth_line(const Plan& plan);
 // rate of the storage, the lines also state the times to read the rows of a step and to save a checkpoint.
 std::string disk_lines(const Plan& plan, const Module& module);
 
+// Returns a text about the user's times of layers with which the plan was made; empty if there are none.
+std::string layer_times_text(const Plan& plan);
+
 std::string communication_lines(const Plan& plan);
 std::string network_line(const Plan& plan);
 }  // namespace xrun::planner

@@ -7,7 +7,7 @@
 
 #include "graph/cost.h"
 #include "planner/report/json.h"
-#include "planner/report/summary.h"
+#include "planner/report/layers.h"
 #include "planner/report/table.h"
 
 namespace xrun::planner {

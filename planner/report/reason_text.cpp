@@ -183,7 +183,7 @@ std::string note_text(const Alternative& other) {
   }
   const double ratio = std::abs(other.ratio);
   return (ratio < 1e-3 ? "as fast" : percent(ratio) + (other.ratio > 0 ? " slower" : " faster")) +
-         (other.idle > 0.005 ? ", idles " + percent(other.idle) : "");
+         (other.idle > 0.005 ? ", idles " + percent(other.idle) : "") + (other.is_estimate ? ", estimated" : "");
 }
 
 std::string head_choice_text(const HeadCost& cost) {

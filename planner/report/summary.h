@@ -1,4 +1,4 @@
-// The figures of a plan in reports: parts, devices, layers, communication.
+// The figures of a plan in reports: parts, devices, communication.
 #pragma once
 
 #include <functional>
@@ -39,25 +39,6 @@ struct DeviceSummary {
   Bytes live_max = 0;
 };
 std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module);
-
-// A layer is all nodes whose paths share the first parts; a head is a layer of its own with stage -1 (layers.cpp).
-struct LayerSummary {
-  std::string name;    // "embed", "blocks.3"
-  std::string output;  // dims of one sample, "64 x 28 x 28"
-  int stage = 0;
-  int64_t parameters = 0;
-  Flops forward_flops = 0;  // per sample, in the forward pass
-  Seconds forward = 0;      // per micro-batch: the layer's share of the stage's time, by arithmetic and memory traffic
-  Seconds backward = 0;
-  Bytes saved = 0;  // values kept for B, per micro-batch; a value of another stage counts for its first reader
-};
-// Returns the dimensions of one sample, "64 x 28 x 28".
-std::string dims_text(const TensorType& type);
-// Returns the first parts of a path, which name its layer.
-std::string layer_name(const std::string& path, int depth);
-// Returns the layers in printed order. `depth` is the number of parts of a path that name a layer. 0 means the first
-// part, followed by the number of the element if the part is a list ("blocks.3").
-std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
   std::string what;  // kind of the instructions, such as "all_gather"

@@ -4,10 +4,12 @@
 
 #include "graph/base/utf8.h"
 #include "planner/program/run_memory.h"
+#include "planner/report/certificate.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/device_kinds.h"
 #include "planner/report/explain.h"
+#include "planner/report/layers.h"
 #include "planner/report/lines.h"
 #include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
@@ -71,25 +73,29 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   return table.text("  ", columns);
 }
 
-std::string why_lines(const Plan& plan, int columns = 0) {
+// Returns rows of choices and their reasons, and those of Plan::why.
+std::string why_lines(const Plan& plan, std::vector<std::pair<std::string, std::string>> rows, int columns = 0) {
+  for (const Reason& reason : plan.why) {
+    rows.emplace_back(choice_text(reason), reason_text(reason));
+  }
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
   bool first = true;
-  for (const Reason& reason : plan.why) {
-    table.add({first ? "why      " : "", choice_text(reason), reason_text(reason)});
+  for (const auto& [choice, reason] : rows) {
+    table.add({first ? "why      " : "", choice, reason});
     first = false;
   }
-  return plan.why.empty() ? "" : "\n" + table.text("  ", columns);
+  return rows.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
-std::string alternatives_lines(const Plan& plan, int columns = 0) {
+std::string others_lines(const std::string& name, const std::vector<Alternative>& others, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
   bool first = true;
-  for (const Alternative& other : plan.alternatives) {
-    table.add({first ? "also     " : "", settings_text(other), format_seconds(other.step), format_bytes(other.memory),
+  for (const Alternative& other : others) {
+    table.add({first ? name : "", settings_text(other), format_seconds(other.step), format_bytes(other.memory),
                note_text(other)});
     first = false;
   }
-  return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
+  return others.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
 // Returns a table with the costs of other choices of active classes and formats.
@@ -102,25 +108,6 @@ std::string costs_lines(const Plan& plan, int columns) {
                std::string(cost.chosen ? "chosen" : "changes training") + (cost.fits ? "" : ", does not fit")});
   }
   return plan.costs.empty() ? "" : "\n" + table.text("  ", columns);
-}
-
-std::string layers_table(const Plan& plan, const Module& module, int depth) {
-  const bool staged = plan.training.stages.size() > 1;
-  TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-                   Align::kRight, Align::kRight});
-  table.add({"layer", "output", "parameters", "fwd MFLOP", "fwd ms", "bwd ms", "saved MiB", staged ? "stage" : ""});
-  for (const LayerSummary& layer : list_layers(plan, module, depth)) {
-    table.add({layer.name, layer.output, layer.parameters > 0 ? format_count(layer.parameters) : "",
-               format("%.3f", layer.forward_flops / 1e6), format("%.2f", layer.forward * 1e3),
-               format("%.2f", layer.backward * 1e3),
-               format("%.2f", static_cast<double>(layer.saved) / static_cast<double>(kMiB)),
-               !staged           ? ""
-               : layer.stage < 0 ? "all"
-                                 : std::to_string(layer.stage)});
-  }
-  return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
-         format_count(plan.training.micro_batch_rows()) + " samples\nsaved: kept for the backward pass" +
-         (staged ? ", what other stages sent included\n" : "\n");
 }
 
 std::string memory_table(const Plan& plan, const Module& module) {
@@ -165,6 +152,10 @@ std::string communication_table(const Plan& plan) {
          format_seconds(plan.predicted.step) + "\n" + network_table(plan);
 }
 
+std::string times_line(const Plan& plan) {
+  return plan.layer_times ? "  times      " + layer_times_text(plan) + "\n" : "";
+}
+
 }  // namespace
 
 std::string report_text(const Plan& plan, const Module& module, int columns) {
@@ -174,10 +165,11 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
     return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
-         memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
-         fold(network_line(plan)) + fold(growth_line(plan)) + fold(compression_text(plan, module)) +
-         fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
-         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
+         fold(bound_line(plan)) + fold(search_line(plan)) + memory_line(plan, memory) + fold(disk_lines(plan, module)) +
+         fold(communication_lines(plan)) + fold(network_line(plan)) + fold(growth_line(plan)) +
+         fold(compression_text(plan, module)) + fold(graphs_line(plan, module)) + fold(times_line(plan)) +
+         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
+         why_lines(plan, {}, columns) + others_lines("also     ", plan.alternatives, columns) +
          costs_lines(plan, columns);
 }
 
@@ -192,7 +184,9 @@ std::string report_table(const Plan& plan, const Module& module, std::string_vie
     return communication_table(plan);
   }
   if (table == "why") {
-    std::string text = why_lines(plan) + alternatives_lines(plan);
+    std::string text = why_lines(plan, certificate_rows(plan)) + others_lines("also     ", plan.alternatives) +
+                       others_lines("kinds    ", plan.other_kinds);
+    text += plan.layer_times ? "\n" + times_line(plan) : "";
     return text.empty() ? text : text.substr(1);
   }
   return "";

@@ -48,16 +48,26 @@ int producer_position(const Graph& graph, const Chain& chain, ValueId id) {
              : -1;
 }
 
+// The values that backward nodes read.
+std::vector<bool> read_backward(const Graph& graph) {
+  std::vector<bool> read(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.inputs) {
+      read[static_cast<size_t>(id.index)] = read[static_cast<size_t>(id.index)] || node.phase == Phase::kBackward;
+    }
+  }
+  return read;
+}
+
 void measure_values(const Graph& graph, int64_t g, Chain& chain) {
   const int n = chain.size();
   std::vector<int> last_use(graph.values.size(), -1);
-  std::vector<bool> kept(graph.values.size(), false);
+  const std::vector<bool> kept = read_backward(graph);
   for (const Node& node : graph.nodes) {
     const int at = chain.position[static_cast<size_t>(&node - graph.nodes.data())];
     for (const ValueId id : node.inputs) {
       const auto v = static_cast<size_t>(id.index);
       last_use[v] = std::max(last_use[v], at);
-      kept[v] = kept[v] || node.phase == Phase::kBackward;
     }
   }
   chain.boundary.assign(static_cast<size_t>(n) + 1, 0);
@@ -72,6 +82,27 @@ void measure_values(const Graph& graph, int64_t g, Chain& chain) {
       chain.boundary[static_cast<size_t>(i)] += bytes;
     }
     chain.saved[static_cast<size_t>(made)] += kept[v] ? bytes : 0;
+  }
+}
+
+void measure_inputs_again(const Graph& graph, Chain& chain) {
+  const std::vector<bool> kept = read_backward(graph);
+  std::vector<int> reader(chain.nodes.size(), -1);  // the last position for which a node was counted
+  for (int i = 0; i < chain.size(); ++i) {
+    Seconds& time = chain.inputs_again_time.emplace_back(0);
+    std::vector<int> open{i};
+    while (!open.empty() && chain.saved[static_cast<size_t>(i)] > 0) {
+      const Node& node = graph.node(chain.nodes[static_cast<size_t>(open.back())]);
+      open.pop_back();
+      for (const ValueId id : node.inputs) {
+        const int made = producer_position(graph, chain, id);
+        if (made >= 0 && !kept[static_cast<size_t>(id.index)] && reader[static_cast<size_t>(made)] != i) {
+          reader[static_cast<size_t>(made)] = i;
+          time += chain.forward_time[static_cast<size_t>(made)];
+          open.push_back(made);
+        }
+      }
+    }
   }
 }
 
@@ -164,6 +195,7 @@ Chain make_chain(const Module& module, const CostModel& cost) {
     chain.backward_time.push_back(back);
   }
   measure_values(graph, g, chain);
+  measure_inputs_again(graph, chain);
   measure_parameters(module, cost.facts(), chain);
   find_joined(graph, chain);
   chain.last_cut = std::max(0, chain.size() - 1);

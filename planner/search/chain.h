@@ -18,6 +18,9 @@ struct Chain {
   // Times per row block and worker.
   std::vector<Seconds> forward_time;
   std::vector<Seconds> backward_time;
+  // The forward time of the nodes whose results a node reads if it runs again, directly or through one of them, and
+  // that nothing keeps for the backward pass.
+  std::vector<Seconds> inputs_again_time;
   // Bytes per row block of the outputs of each node that backward nodes read.
   std::vector<Bytes> saved;
   // Entry i of n + 1 has the bytes per row block that cross a cut before position i: the values that are made before

@@ -61,6 +61,10 @@ class Chooser {
       if (static_cast<int>(choice_.fitted.size()) >= effort_.wanted) {
         break;
       }
+      if (!choice_.fitted.empty() && input_.search.is_over()) {
+        choice_.complete = false;
+        break;
+      }
       if (!kind.left && kind.fitted < effort_.of_kind && !tried_.contains(&candidate)) {
         XRUN_TRY(attempt(candidate));
         XRUN_TRY(look_again(kind));
@@ -69,6 +73,7 @@ class Chooser {
     if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
       XRUN_TRY(ask_leanest_kinds(1));  // all are too large; one program shows by how much
     }
+    choice_.compared = static_cast<int>(tried_.size());
     sort_fitted();
     return std::move(choice_);
   }
@@ -78,19 +83,14 @@ class Chooser {
     return kinds_[{candidate.setting.stages, candidate.setting.replicas, candidate.setting.head_devices}];
   }
 
-  bool allow(const MemoryFloor& floor) const {
-    return floor.total <= limits_.total && (limits_.device == 0 || floor.device <= limits_.device) &&
-           (limits_.node == 0 || floor.node <= limits_.node);
-  }
-
   // Excludes the kinds of candidates whose least possible memory exceeds the limits; no programs are made for them.
   void exclude_heavy_kinds() {
     choice_.weights_alone = true;
     for (auto& [key, kind] : kinds_) {
       const Candidate& leanest = *kind.leanest.begin()->second;  // also has the fewest partials
-      kind.left = !allow(memory_floor(input_.search, leanest, leanest.decision.partials));
+      kind.left = !memory_floor(input_.search, leanest, leanest.decision.partials).is_within(limits_);
       choice_.weights_alone =
-          choice_.weights_alone && !allow(memory_floor(input_.search, leanest, leanest.setting.replicas));
+          choice_.weights_alone && !memory_floor(input_.search, leanest, leanest.setting.replicas).is_within(limits_);
     }
     for (const Candidate& candidate : candidates_) {
       if (kind_of(candidate).left) {
@@ -192,7 +192,7 @@ class Chooser {
 
   // Returns the used fraction of the tightest limit, by the estimate of the partition.
   double share_of(const Candidate& candidate) const {
-    return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node);
+    return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node());
   }
 
   Status ask_leanest_kinds(size_t most) {
@@ -284,6 +284,11 @@ std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decis
 Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
                       const Effort& effort) {
   return Chooser(input, candidates, limits, effort).run();
+}
+
+bool MemoryFloor::is_within(const MemoryLimits& limits) const {
+  return total <= limits.total && (limits.device == 0 || device <= limits.device) &&
+         (limits.node == 0 || node <= limits.node);
 }
 
 MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, int partials) {

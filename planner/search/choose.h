@@ -20,6 +20,8 @@ struct Choice {
   std::vector<Fitted> fitted;    // programs that fit, fastest first
   std::vector<Setting> refused;  // settings that were tried and do not fit, or whose weights exceed the limits
   Fitted smallest;               // the program nearest to the limits, if no program fits
+  int compared = 0;              // candidates that were tried
+  bool complete = true;          // false: SearchInput::in_time ended the choice once a program fitted
   bool weights_alone = false;    // the weights exceed the limits, so no smaller batch can help
 };
 
@@ -36,6 +38,7 @@ struct MemoryFloor {
   Bytes total = 0;
   Bytes device = 0;
   Bytes node = 0;  // heads only
+  bool is_within(const MemoryLimits& limits) const;
 };
 MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, int partials);
 

@@ -109,10 +109,10 @@ class Search {
       return choice.error().code == "XG0604" ? Status() : Status(choice.error());  // fewer class blocks than shards
     }
     const Fitted& least = choice->smallest;
-    needed_ = {least.memory.sum(), least.largest_device, least.largest_node};
+    needed_ = {least.memory.sum(), least.largest_device, least.largest_node()};
     const Bytes whole = std::max<Bytes>(0, least.memory.sum() - limits_.total);
     const Bytes device = limits_.device > 0 ? std::max<Bytes>(0, least.largest_device - limits_.device) : 0;
-    const Bytes node = limits_.node > 0 ? std::max<Bytes>(0, least.largest_node - limits_.node) : 0;
+    const Bytes node = limits_.node > 0 ? std::max<Bytes>(0, least.largest_node() - limits_.node) : 0;
     found_.limit = whole > 0 ? ClassLimit::kMemory : node > 0 ? ClassLimit::kNode : ClassLimit::kDevice;
     const Bytes rows = row_bytes(least.training) + (least.memory.evaluation > 0 ? row_bytes(least.inference) : 0);
     const double each = static_cast<double>(std::max<Bytes>(1, rows)) / static_cast<double>(classes);

@@ -7,7 +7,6 @@
 #include "planner/program/compression_owners.h"
 #include "planner/program/links.h"
 #include "planner/program/replica_sums.h"
-#include "planner/search/mesh.h"
 #include "planner/search/search.h"
 
 namespace xrun::planner {
@@ -50,8 +49,12 @@ Seconds sum_time(const ReplicaSums& sums, const CostModel& cost, int replicas, B
 
 }  // namespace
 
+Mesh mesh_of(const SearchInput& input, const Setting& setting) {
+  return {input.machine.devices, setting.stages, setting.replicas};
+}
+
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage) {
-  const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
+  const Mesh mesh = mesh_of(input, setting);
   std::vector<int> devices;
   for (int r = 0; r < setting.replicas; ++r) {
     devices.push_back(mesh.device_of(stage, r));

@@ -17,17 +17,6 @@ namespace {
 // The maximum number of times that the limits of the partition are lowered because a program exceeds the memory limits.
 constexpr int kCorrections = 5;
 
-// Seconds in which workers compute, summed over all workers.
-Seconds work_of(const Program& program) {
-  Seconds sum = 0;
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
-      sum += instruction.predicted * program.threads[static_cast<size_t>(instruction.device)];
-    }
-  }
-  return sum;
-}
-
 // Returns how often a device waits before a computation, for the device that waits most often.
 int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_over) {
   std::vector<int> waits(static_cast<size_t>(program.devices), 0);
@@ -43,27 +32,57 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
   return std::ranges::max(waits);
 }
 
-// Returns the bytes by which a plan exceeds its limits, on all devices together and on the device with the largest
-// excess.
-MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
-  // The excess of a node counts as an excess of all devices together, since the partition has no limit for nodes.
-  const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
-  return {std::max(of_node, fitted.memory.sum() - limits.total),
-          limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};
+// Returns the bytes by which a plan exceeds its limits, on all devices together, on the device with the largest excess,
+// and on each node; negative if it leaves memory.
+StageLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
+  StageLimits excess{.stage = limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0,
+                     .total = fitted.memory.sum() - limits.total};
+  for (const Bytes bytes : limits.node > 0 ? fitted.nodes : std::vector<Bytes>()) {
+    excess.nodes.push_back(bytes - limits.node);
+  }
+  return excess;
 }
 
-// The memory of a candidate as the partition estimates it, and that of its programs.
-struct Estimate {
-  Bytes stages = 0;
-  Bytes programs = 0;
+// The limits that the partition gets so that programs fit.
+class LoweredLimits {
+ public:
+  // The limits are first the estimates of the partition for a candidate.
+  explicit LoweredLimits(const Candidate& candidate)
+      : replicas_(candidate.setting.replicas), within_{candidate.largest_stage, candidate.all_stages} {}
+
+  // Lowers the limits by the excess of the programs of the last candidate. Returns false if a limit is used up.
+  bool lower(const Candidate& last, const StageLimits& excess) {
+    within_.stage -= excess.stage;
+    within_.total -= excess.total;
+    asked_.stage = excess.stage > 0 ? within_.stage : asked_.stage;
+    asked_.total = excess.total > 0 ? within_.total / replicas_ : asked_.total;
+    // Other cuts may move bytes to a node that has memory left, so all nodes have limits if one exceeds its own.
+    const bool first = asked_.nodes.empty();
+    if (std::ranges::any_of(excess.nodes, [](Bytes bytes) { return bytes > 0; })) {
+      asked_.nodes = first ? last.nodes : asked_.nodes;
+      for (size_t n = 0; n < excess.nodes.size(); ++n) {
+        asked_.nodes[n] -= first ? excess.nodes[n] : std::max<Bytes>(0, excess.nodes[n]);
+      }
+    }
+    return within_.stage > 0 && within_.total > 0 &&
+           std::ranges::all_of(asked_.nodes, [](Bytes bytes) { return bytes >= 0; });
+  }
+
+  const StageLimits& asked() const { return asked_; }
+
+ private:
+  int replicas_;
+  StageLimits within_;
+  StageLimits asked_;
 };
 
-// Returns by how many bytes the estimate has to be lowered for each byte that programs shall need less, from 1 to 8.
-double bytes_to_lower(const Estimate& before, const Estimate& after) {
+// Returns by how many bytes the estimate has to be lowered for each byte that programs shall need less, from 1 to 8:
+// the estimate was lowered by some bytes, and the programs then needed `freed` bytes less.
+double bytes_to_lower(Bytes lowered, Bytes freed) {
   constexpr double kMost = 8;
-  const auto lowered = static_cast<double>(before.stages - after.stages);
-  const auto freed = static_cast<double>(before.programs - after.programs);
-  return freed * kMost <= lowered ? kMost : std::clamp(lowered / freed, 1.0, kMost);
+  const auto low = static_cast<double>(lowered);
+  const auto less = static_cast<double>(freed);
+  return less * kMost <= low ? kMost : std::clamp(low / less, 1.0, kMost);
 }
 
 }  // namespace
@@ -78,7 +97,7 @@ double MemoryLimits::share(Bytes all, Bytes largest_device, Bytes largest_node) 
 
 bool MemoryLimits::hold(const Fitted& fitted) const {
   return fitted.memory.sum() <= total && (device == 0 || fitted.largest_device <= device) &&
-         (node == 0 || fitted.largest_node <= node);
+         (node == 0 || fitted.largest_node() <= node);
 }
 
 MemoryLimits memory_limits(const Module& module, const Machine& machine) {
@@ -86,13 +105,27 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine) {
           machine.nodes() > 1 ? machine.node_memory : 0};
 }
 
-Bytes largest_node_of(const Program& program, const Machine& machine) {
-  std::vector<Bytes> nodes(static_cast<size_t>(machine.nodes()), 0);
-  Bytes host = 0;
-  for (const Arena& arena : program.arenas) {
-    (arena.device == kHost ? host : nodes[static_cast<size_t>(machine.node_of(arena.device))]) += arena.bytes;
+Seconds work_of(const Program& program) {
+  Seconds sum = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
+      sum += instruction.predicted * program.threads[static_cast<size_t>(instruction.device)];
+    }
   }
-  return std::ranges::max(nodes) + host;
+  return sum;
+}
+
+Bytes Fitted::largest_node() const { return nodes.empty() ? 0 : std::ranges::max(nodes); }
+
+std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine) {
+  std::vector<Bytes> nodes(static_cast<size_t>(machine.nodes()), 0);
+  for (const Arena& arena : program.arenas) {
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const bool has = arena.device == kHost || machine.node_of(arena.device) == static_cast<int>(n);
+      nodes[n] += has ? arena.bytes : 0;
+    }
+  }
+  return nodes;
 }
 
 Bytes largest_device_of(const Program& program) {
@@ -111,6 +144,7 @@ Result<Prediction> predict_step(Program& program, const Module& module, const Co
       cost.step_with_loader(module, times.makespan, work_of(program), waits_of(program, times, cost.hand_over()));
   predicted.images_per_second = predicted.step > 0 ? static_cast<double>(program.batch) / predicted.step : 0;
   predicted.exposed_comm = times.exposed_comm;
+  predicted.loader = cost.loader(module);
   return predicted;
 }
 
@@ -127,9 +161,12 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
   fitted.largest_device = largest_device_of(fitted.training);
   if (search.machine.nodes() > 1) {
-    fitted.largest_node = largest_node_of(fitted.training, search.machine) +
-                          (fitted.memory.evaluation > 0 ? largest_node_of(fitted.inference, search.machine) : 0) +
-                          fitted.memory.readers + fitted.memory.saving;
+    fitted.nodes = memory_of_nodes(fitted.training, search.machine);
+    const std::vector<Bytes> evaluation = memory_of_nodes(fitted.inference, search.machine);
+    for (size_t n = 0; n < fitted.nodes.size(); ++n) {
+      fitted.nodes[n] +=
+          (fitted.memory.evaluation > 0 ? evaluation[n] : 0) + fitted.memory.readers + fitted.memory.saving;
+    }
   }
   predict_durations(fitted.inference, input.inference, input.inference_cost);
   XRUN_ASSIGN(const Prediction exact, predict_step(fitted.training, search.module, search.cost));
@@ -168,15 +205,13 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     // that was made, for all stages together or for each stage, until a program fits. If the last program needs less by
     // a part of what the estimate was lowered by, the excess of all stages is multiplied accordingly: a layer that runs
     // again may need a value that was not kept before.
-    MemoryLimits excess = excess_of(plain, limits);
-    MemoryLimits within{candidate.all_stages, candidate.largest_stage};
-    StageLimits asked;
-    Estimate last{candidate.all_stages, plain.memory.sum()};
-    for (int i = 0; i < kCorrections && within.total > excess.total && within.device > excess.device; ++i) {
-      within = {within.total - excess.total, within.device - excess.device};
-      asked.total = excess.total > 0 ? within.total / candidate.setting.replicas : asked.total;
-      asked.stage = excess.device > 0 ? within.device : asked.stage;
-      XRUN_ASSIGN(std::vector<Candidate> made, decide(input.search, candidate.setting, Recompute::kAuto, asked));
+    StageLimits excess = excess_of(plain, limits);
+    LoweredLimits lowered(candidate);
+    Candidate last = candidate;
+    Bytes needed = plain.memory.sum();
+    for (int i = 0; i < kCorrections && lowered.lower(last, excess); ++i) {
+      XRUN_ASSIGN(std::vector<Candidate> made,
+                  decide(input.search, candidate.setting, Recompute::kAuto, lowered.asked()));
       if (made.empty()) {
         break;
       }
@@ -185,10 +220,14 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
       if (limits.hold(fitted)) {
         return with_kept_logits(input, limits, std::move(fitted));
       }
-      const Estimate now{made[0].all_stages, fitted.memory.sum()};
       excess = excess_of(fitted, limits);
-      excess.total = static_cast<Bytes>(static_cast<double>(excess.total) * bytes_to_lower(last, now));
-      last = now;
+      const double factor = bytes_to_lower(last.all_stages - made[0].all_stages, needed - fitted.memory.sum());
+      excess.total = static_cast<Bytes>(static_cast<double>(excess.total) * factor);
+      for (Bytes& bytes : excess.nodes) {
+        bytes = bytes > 0 ? static_cast<Bytes>(static_cast<double>(bytes) * factor) : bytes;
+      }
+      last = std::move(made[0]);
+      needed = fitted.memory.sum();
     }
     XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll));
     if (!all.empty()) {

@@ -18,7 +18,8 @@ struct Fitted {
   Prediction predicted;
   RunMemory memory;
   Bytes largest_device = 0;  // arena bytes of the training program
-  Bytes largest_node = 0;    // arena bytes of the node with the most, over all programs; 0 if there is one node
+  std::vector<Bytes> nodes;  // memory of each node over all programs; empty if there is one node
+  Bytes largest_node() const;
 };
 
 struct FitInput {
@@ -38,17 +39,20 @@ struct MemoryLimits {
   // Returns the used fraction of the tightest limit; more than 1 if a limit is exceeded.
   double share(Bytes all, Bytes largest_device, Bytes largest_node = 0) const;
   double share(const Fitted& fitted) const {
-    return share(fitted.memory.sum(), fitted.largest_device, fitted.largest_node);
+    return share(fitted.memory.sum(), fitted.largest_device, fitted.largest_node());
   }
   bool hold(const Fitted& fitted) const;
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
+// Returns the seconds in which workers compute in a step, summed over all workers.
+Seconds work_of(const Program& program);
+
 // Returns the size of the largest arena of a device, without the host's.
 Bytes largest_device_of(const Program& program);
 
-// Returns the largest number of arena bytes of any node, with its host arena.
-Bytes largest_node_of(const Program& program, const Machine& machine);
+// Returns the arena bytes of each node, with its host arena.
+std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine);
 
 // Sets the predicted duration of each instruction of a training program and returns the prediction of a step. Errors:
 // those of `simulate`.

@@ -172,4 +172,38 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
   return times;
 }
 
+// A program divides the time of the slowest device by the rows of each device (Emitter::share). The time of a pass is
+// linear in the number of classes whose logits are kept, so it is least if none or all are kept.
+LeastHeadTimes least_head_times(const HeadPlan& head, const CostModel& cost, const TrainingHeads& training) {
+  HeadPlan kept = head;
+  for (HeadShard& shard : kept.shards) {
+    shard.kept_blocks = kept.blocks().of_rows({shard.row_begin, shard.row_end}).size();
+  }
+  HeadPlan plain = head;
+  for (HeadShard& shard : plain.shards) {
+    shard.kept_blocks = 0;
+  }
+  const auto devices = static_cast<size_t>(cost.machine().devices);
+  std::vector<int64_t> rows(devices, 0);
+  for (const HeadShard& shard : head.shards) {
+    rows[static_cast<size_t>(shard.device)] += shard.row_end - shard.row_begin;
+  }
+  Seconds pass = 0;
+  Seconds update = 0;
+  for (size_t d = 0; d < devices; ++d) {
+    const auto device = static_cast<int>(d);
+    const HeadTimes none = times_on(plain, device, cost, training.batch, training.states);
+    const HeadTimes all = times_on(kept, device, cost, training.batch, training.states);
+    pass = std::max(pass, std::min(none.forward + none.backward, all.forward + all.backward));
+    update = std::max(update, none.update);
+  }
+  const auto most = static_cast<double>(std::max<int64_t>(1, std::ranges::max(rows)));
+  LeastHeadTimes times;
+  for (const int64_t own : rows) {
+    times.pass.push_back(pass * static_cast<double>(own) / most);
+    times.update.push_back(update * static_cast<double>(own) / most);
+  }
+  return times;
+}
+
 }  // namespace xrun::planner

@@ -36,4 +36,11 @@ TrainingHeads training_heads(const Module& module);
 HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training,
                      const std::vector<int>& makers);
 
+// The least times of the passes and updates of one head on each device, whichever of its logits a plan keeps.
+struct LeastHeadTimes {
+  std::vector<Seconds> pass;    // index: device; statistics and gradients, without exchanges
+  std::vector<Seconds> update;  // index: device; the sweep at the end of the step
+};
+LeastHeadTimes least_head_times(const HeadPlan& head, const CostModel& cost, const TrainingHeads& training);
+
 }  // namespace xrun::planner

@@ -7,6 +7,19 @@
 
 namespace xrun::planner {
 
+std::vector<NodeLimit> node_limits(const Machine& machine, const Mesh& mesh, const std::vector<Bytes>& limits) {
+  std::vector<NodeLimit> nodes;
+  for (const Bytes limit : limits) {
+    nodes.push_back({limit, std::vector<int>(static_cast<size_t>(mesh.stages), 0)});
+  }
+  for (int s = 0; s < mesh.stages && !nodes.empty(); ++s) {
+    for (int r = 0; r < mesh.replicas; ++r) {
+      ++nodes[static_cast<size_t>(machine.node_of(mesh.device_of(s, r)))].replicas[static_cast<size_t>(s)];
+    }
+  }
+  return nodes;
+}
+
 int default_replicas(int devices, int stages, int micro_batches, int partials) {
   for (int r = std::min(devices / stages, kMostReplicas); r > 1; --r) {
     if (micro_batches % r == 0 && (partials == 0 || partials % r == 0)) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "planner/partition/partition.h"
 #include "planner/program/machine.h"
 #include "planner/program/program.h"
 
@@ -17,6 +18,9 @@ struct Mesh {
   // Devices beyond stages x replicas have only head shards.
   int device_of(int stage, int replica) const { return replica * stages + stage; }
 };
+
+// Returns the limits of nodes, of which `limits` has the bytes, for the stages that are on them.
+std::vector<NodeLimit> node_limits(const Machine& machine, const Mesh& mesh, const std::vector<Bytes>& limits);
 
 // Returns the number of replicas if no hint sets it: the largest R <= devices / stages, at most kMostReplicas, that
 // divides `micro_batches` and `partials`, the number of gradient partials; 0: that number is not fixed.

@@ -21,6 +21,7 @@ struct PlannerOptions {
   int emitted = 6;             // number of best candidates that are made into programs and compared exactly
   FactsOf facts_of = nullptr;  // if given, a smaller row block is among the fixes of a plan that does not fit
   Progress progress = nullptr;
+  std::function<bool()> in_time = nullptr;  // if given, the search ends when it is false and a program fits
 };
 
 // Heads with at least this many classes are large. The cost of a large head depends on the active classes and on the

@@ -11,16 +11,18 @@ namespace {
 // samples are too noisy.
 constexpr int64_t kLeastRowsOfStatistics = 8;
 
-// Sets the times in `facts` to the measured ones multiplied by `rows`, the ratio of the row counts. All other facts
-// were collected for the new number of rows and are exact.
-void scale_times(KernelFacts& facts, const KernelFacts& measured, double rows) {
-  if (!measured.measured || facts.nodes.size() != measured.nodes.size()) {
+// Sets the times in `facts` to those of `base`, measured or given by the user, multiplied by `rows`, the ratio of the
+// row counts. All other facts were collected for the new number of rows and are exact.
+void scale_times(KernelFacts& facts, const KernelFacts& base, double rows) {
+  if (facts.nodes.size() != base.nodes.size()) {
     return;
   }
   for (size_t i = 0; i < facts.nodes.size(); ++i) {
-    facts.nodes[i].time = measured.nodes[i].time * rows;
+    if (const auto& time = base.nodes[i].time) {
+      facts.nodes[i].time = *time * rows;
+    }
   }
-  facts.head_seconds_per_mac = measured.head_seconds_per_mac;
+  facts.head_seconds_per_mac = base.measured ? base.head_seconds_per_mac : facts.head_seconds_per_mac;
 }
 
 }  // namespace

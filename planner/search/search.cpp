@@ -25,52 +25,32 @@ namespace {
 // "Partition".
 constexpr int kSimulatedCuts = 6;
 
-int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
-  return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
-}
-
-// Returns the number of gradient partials to which the row blocks of one micro-batch add.
-int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
-  return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
-}
-
 PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute,
                               const StageLimits& limits) {
   const Chain& chain = input.chain;
-  const CostModel& cost = input.cost;
-  const int64_t blocks = blocks_of_micro_batch(input, setting);
-  const int64_t all = input.module.train.batch / input.module.train.norm_rows;
-  const int partials = partials_of(setting, input.deterministic, all, input.machine);
-  const int workers = input.machine.threads_of(0);
+  const PassFactors factors = pass_factors(input, setting);
   PartitionRequest request{.stages = setting.stages,
                            .micro_batches = setting.micro_batches / setting.replicas,
                            .pipeline = setting.pipeline,
                            .recompute = recompute,
                            .cap = limits.stage,
                            .total = limits.total,
-                           .seconds_per_boundary_byte = 2 / cost.facts().bytes_per_second,
+                           .nodes = node_limits(input.machine, mesh_of(input, setting), limits.nodes),
+                           .seconds_per_boundary_byte = 2 / input.cost.facts().bytes_per_second,
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
-    request.layers.push_back({.forward = cost.forward_pass(chain.forward_time[i], blocks, workers),
-                              .backward = cost.backward_pass(chain.backward_time[i], blocks,
-                                                             meeting_partials(input, setting, partials), workers),
-                              .resident = chain.resident[i] + chain.gradients[i] * (partials / setting.replicas),
-                              .saved = chain.saved[i] * blocks,
-                              .incoming = chain.boundary[i] * blocks,
+    request.layers.push_back({.forward = factors.forward * chain.forward_time[i],
+                              .backward = factors.backward * chain.backward_time[i],
+                              .resident = chain.resident[i] + chain.gradients[i] * factors.partials,
+                              .saved = chain.saved[i] * factors.blocks,
+                              .incoming = chain.boundary[i] * factors.blocks,
                               .again = input.hints.again[i],
                               .pinned = input.hints.pinned[i],
-                              .joined = chain.joined[i]});
+                              .joined = chain.joined[i],
+                              .inputs_again = factors.forward * chain.inputs_again_time[i]});
   }
   return request;
-}
-
-bool one_pass(const Module& module, const Setting& setting) {
-  if (setting.pipeline == PipelineKind::kOneFOneB) {
-    return false;
-  }
-  return std::none_of(module.schedule.shards.begin(), module.schedule.shards.end(),
-                      [](const ShardHint& hint) { return hint.granularity == "micro_batch"; });
 }
 
 Decision outline(const SearchInput& input, const Setting& setting) {
@@ -102,6 +82,8 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
         // Recomputed blocks are distributed over the workers like the blocks of a backward pass, by partial.
         repeated += request.layers[p].forward;
       }
+      stage.forward_times.push_back(request.layers[p].forward);
+      stage.backward_times.push_back(request.layers[p].backward);
       stage.forward_time += request.layers[p].forward;
       stage.backward_time += request.layers[p].backward;
       stage.backward.insert(stage.backward.end(), chain.backward[p].begin(), chain.backward[p].end());
@@ -180,7 +162,7 @@ class CutMemo {
     Setting plain = setting;
     plain.pipeline = PipelineKind::kGpipe;
     plain.head_devices = 0;
-    const bool free = request.cap == 0 && request.total == 0;
+    const bool free = request.cap == 0 && !request.shares_memory();
     if (free && known_ && *known_ == plain) {
       for (Partition& made : cuts_) {
         for (size_t s = 0; s < made.stages.size(); ++s) {
@@ -203,31 +185,27 @@ class CutMemo {
 
 // Sets the memory that the stages of a candidate need, as the partition estimates it.
 void count_memory(const SearchInput& input, const Partition& cuts, Candidate& candidate) {
-  std::vector<Bytes> nodes(static_cast<size_t>(input.machine.nodes()), 0);
-  for (size_t s = 0; s < cuts.stages.size(); ++s) {
-    const Bytes memory = cuts.stages[s].memory;
-    for (const int device : candidate.decision.stages[s].devices) {
-      nodes[static_cast<size_t>(input.machine.node_of(device))] += memory;
-    }
-    candidate.largest_stage = std::max(candidate.largest_stage, memory);
-    candidate.all_stages += memory * candidate.setting.replicas;
+  for (const PartitionStage& stage : cuts.stages) {
+    candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
   }
-  candidate.largest_node = nodes.size() > 1 ? std::ranges::max(nodes) : 0;
+  candidate.all_stages = cuts.memory() * candidate.setting.replicas;
+  const std::vector<Bytes> none(input.machine.nodes() > 1 ? static_cast<size_t>(input.machine.nodes()) : 0, 0);
+  for (const NodeLimit& node : node_limits(input.machine, mesh_of(input, candidate.setting), none)) {
+    candidate.nodes.push_back(-node.space(cuts));
+  }
 }
 
 Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
                                          const StageLimits& limits, CutMemo& memo) {
   const TrainSpec& train = input.module.train;
   const int local = setting.micro_batches / setting.replicas;
-  const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
-  XRUN_ASSIGN(std::vector<HeadPlan> heads,
-              plan_heads(input.module, input.chain, input.machine, rows, setting.head_devices));
+  XRUN_ASSIGN(const std::vector<HeadPlan> heads, heads_of(input, setting));
   const HeadTimes head =
       head_times(heads, input.cost, training_heads(input.module), devices_of(input, setting, setting.stages - 1));
   const PartitionRequest request = make_request(input, setting, recompute, limits);
   const double all_devices = input.cost.crowding(input.machine.devices);
   const ScheduleRequest plain{.micro_batches = local,
-                              .head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows),
+                              .head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / heads[0].rows),
                               .head = head.pass() * all_devices};
   std::vector<Partition> all;
   if (request.layers.empty()) {
@@ -275,6 +253,8 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
 
 }  // namespace
 
+Bytes Candidate::largest_node() const { return nodes.empty() ? 0 : std::ranges::max(nodes); }
+
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
                                       const StageLimits& limits) {
   CutMemo memo;
@@ -286,6 +266,9 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
   CutMemo memo;
   size_t done = 0;
   for (const Setting& setting : settings) {
+    if (!found.empty() && input.is_over()) {
+      break;
+    }
     input.begin("setting " + std::to_string(++done) + " of " + std::to_string(settings.size()) + " (" +
                 to_text(setting) + ")");
     XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, {}, memo));

@@ -2,11 +2,13 @@
 // the schedule selects the fastest of them.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "planner/program/decision.h"
 #include "planner/program/plan.h"
 #include "planner/search/layer_hints.h"
+#include "planner/search/mesh.h"
 #include "planner/search/options.h"
 #include "planner/search/space.h"
 
@@ -21,7 +23,9 @@ struct SearchInput {
   LayerHints hints;
   bool deterministic = false;
   Progress progress = nullptr;
+  std::function<bool()> in_time = nullptr;  // if given and false, the search ends with what it has found
 
+  bool is_over() const { return in_time && !in_time(); }
   void begin(const std::string& what) const {
     if (progress) {
       progress(what);
@@ -35,16 +39,19 @@ struct Candidate {
   Recompute recompute = Recompute::kNone;
   Decision decision;
   Prediction predicted;
-  Bytes largest_stage = 0;  // memory of the largest stage, as estimated by the partition
-  Bytes all_stages = 0;     // memory of all stages of all replicas together
-  Bytes largest_node = 0;   // memory of the node that needs the most, in a cluster
-  bool proven = false;      // no cuts with chosen layers to run again have a smaller objective within the limits
+  Bytes largest_stage = 0;   // memory of the largest stage, as estimated by the partition
+  Bytes all_stages = 0;      // memory of all stages of all replicas together
+  std::vector<Bytes> nodes;  // memory of the stages on each node, in a cluster
+  bool proven = false;       // no cuts with chosen layers to run again have a smaller objective within the limits
+  Bytes largest_node() const;
 };
 
-// The memory that the stages of a pipeline may hold; 0: no limit.
+// The memory that the stages of a pipeline may hold; 0: no limit. The limits of several stages together are only for
+// Recompute::kAuto.
 struct StageLimits {
-  Bytes stage = 0;  // limit of each stage
-  Bytes total = 0;  // limit of all stages of one replica; only with Recompute::kAuto
+  Bytes stage = 0;           // limit of each stage
+  Bytes total = 0;           // limit of all stages of one replica
+  std::vector<Bytes> nodes;  // limits of the stages of all replicas on each node; empty: no limits
 };
 
 // Returns the best decision for a setting as a list of one candidate. The list is empty if no cuts satisfy the limits
@@ -53,7 +60,8 @@ Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& s
                                       const StageLimits& limits = {});
 
 // Returns one candidate for each setting that has a decision, fastest first. Among equally fast candidates, those with
-// fewer stages come first, then those with fewer micro-batches, then those with fewer replicas.
+// fewer stages come first, then those with fewer micro-batches, then those with fewer replicas. If the search is over
+// early, the settings that were not reached have no candidate; the first ones that have a decision are always reached.
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);
 
 // Returns the decision for inference, whose graph has no loss and no backward part, with the cuts, devices and shards
@@ -61,6 +69,22 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
 Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
                                   const Graph& training, const Decision& decision);
 
+// The row blocks of a micro-batch, the times of the passes over it in units of the times of a row block on one worker,
+// and the number of gradient partials of a replica (setting_facts.cpp).
+struct PassFactors {
+  int64_t blocks = 1;
+  double forward = 1;
+  double backward = 1;
+  int partials = 1;
+};
+PassFactors pass_factors(const SearchInput& input, const Setting& setting);
+
+// Returns the number of rows of a head pass.
+int64_t rows_of_head_pass(const SearchInput& input, const Setting& setting);
+// Returns the plans of the heads of a setting. Errors: those of plan_heads.
+Result<std::vector<HeadPlan>> heads_of(const SearchInput& input, const Setting& setting);
+
+Mesh mesh_of(const SearchInput& input, const Setting& setting);
 // Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
 

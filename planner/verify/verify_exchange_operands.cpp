@@ -4,6 +4,7 @@
 // and compares them with those in the program.
 // Tests: tests/planner/verify/verify_operands_test.cpp, tests/planner/verify/verify_blocks_test.cpp
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "planner/verify/exchange_view.h"
@@ -16,6 +17,12 @@ class ExchangeOperands : ExchangeView {
   ExchangeOperands(const Program& program, const Module& module) : ExchangeView(program, module) { list_norms(); }
 
   Status run() {
+    for (const Instruction& one : program_.instructions) {
+      begin(one);
+      if (exchange() == Exchange::kStatistics) {
+        gathers_of_[one.stage].insert(one.group);
+      }
+    }
     for (const Instruction& one : program_.instructions) {
       begin(one);
       XRUN_TRY(check());
@@ -54,19 +61,41 @@ class ExchangeOperands : ExchangeView {
   }
 
   // Checks an exchange in which each replica sends the batch statistics of its row blocks to all replicas, itself
-  // included.
+  // included: all statistics of the stage, in the order of its nodes. Plans of 0.1.0 have an exchange for each of them.
   Status check_statistics() {
     if (one_->operands.empty()) {
       return at_fault("gathers nothing");
     }
     XRUN_TRY(check_replicas());
-    const ValueId value = program_.buffer(one_->operands[0].buffer).value;
-    if (!value.valid() || !type(value).per_block()) {
-      return misplaced(program_.buffer(one_->operands[0].buffer));
+    std::vector<ValueId> values = statistics_of_stage();
+    if (gathers_of_.at(one_->stage).size() == values.size()) {
+      const ValueId value = program_.buffer(one_->operands[0].buffer).value;
+      if (std::ranges::count(values, value) == 0) {
+        return misplaced(program_.buffer(one_->operands[0].buffer));
+      }
+      if (group_of_.try_emplace(value, one_->group).first->second != one_->group) {
+        return at_fault("carries the statistics of another exchange");
+      }
+      values = {value};
     }
-    if (value_of_.try_emplace(one_->group, value).first->second != value) {
-      return at_fault("carries other statistics than its exchange");
+    for (const ValueId value : values) {
+      XRUN_TRY(check_statistics(value));
     }
+    return end();
+  }
+
+  std::vector<ValueId> statistics_of_stage() const {
+    std::vector<ValueId> values;
+    for (const NodeId id : program_.stages[static_cast<size_t>(one_->stage)].forward) {
+      const Node& node = graph_.node(id);
+      std::ranges::copy_if(node.outputs, std::back_inserter(values), [&](ValueId value) {
+        return program_.training && node.op->folds_states && type(value).per_block();
+      });
+    }
+    return values;
+  }
+
+  Status check_statistics(ValueId value) {
     const Bytes part = type(value).bytes(program_.batch / program_.replicas, norm_rows());
     for (const Role role : {Role::kSent, Role::kReceived}) {
       for (int replica = 0; replica < program_.replicas; ++replica) {
@@ -77,12 +106,10 @@ class ExchangeOperands : ExchangeView {
             buffer->replica != (sent ? one_->replica : -1)) {
           return misplaced(*buffer);
         }
-        XRUN_TRY(take_block(role,
-                            program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)],
-                            sent ? 0 : part * replica, part));
+        XRUN_TRY(take_block(role, device_of_replica(replica), sent ? 0 : part * replica, part));
       }
     }
-    return end();
+    return {};
   }
 
   // Lists the sums of squares that each device computes and sends: for the weights of a stage, the device of replica 0;
@@ -164,8 +191,9 @@ class ExchangeOperands : ExchangeView {
 
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // key: device; offsets and bytes
   std::set<int> norm_devices_;
+  std::map<int, std::set<int>> gathers_of_;  // key: stage; groups of the exchanges of its statistics
+  std::map<ValueId, int> group_of_;          // the group of the exchange of a value that has its own
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // key: (group, sending device)
-  std::map<int, ValueId> value_of_;                                                 // key: group; statistics
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/command_line.h"
 #include "runtime/cli/commands/commands.h"
+#include "runtime/cli/console/counts.h"
 #include "runtime/cli/console/flag_table.h"
 #include "runtime/cli/weight_flags.h"
 
@@ -60,6 +61,16 @@ Outcome<void> find_checkpoint(const std::string& command, std::string& file, std
                        "name a step directory, its parent, or `latest` in it: xrun " + command + " ckpt/NAME");
   }
   return {};
+}
+
+void add_search_time(CLI::App& command, CommandLine& line) {
+  command
+      .add_option("--search-time", line.global.search_time,
+                  "end the search for a plan after this time, with the best plan so far (5s, 2min)")
+      ->type_name("TIME")
+      ->check([](const std::string& text) {
+        return parse_time(text) ? std::string() : "`" + text + "` is not a time of more than zero, such as 500ms or 5s";
+      });
 }
 
 // Commands that read and write the texts of models.
@@ -123,10 +134,13 @@ void add_plan_and_show(CLI::App& app, CommandLine& line) {
   plan->add_option("--fit", line.plan.fit, "print how many classes fit on this machine instead")
       ->check(CLI::IsMember({"classes"}));
   plan->add_option("--layer-times", line.plan.layer_times,
-                   "without a model: cut a profile of layers in PipeDream's format into stages")
+                   "plan by these times of layers (JSON); without a model: cut this profile in PipeDream's format into "
+                   "stages")
       ->type_name("FILE");
-  plan->add_option("--stages", line.plan.stages, "with `--layer-times`: the number of stages")
+  plan->add_option("--stages", line.plan.stages, "with `--layer-times` and no model: the number of stages")
       ->check(CLI::Range(1, 65536));
+
+  add_search_time(*plan, line);
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",
                                [&line] { return run_show(line.global, line.show); });
@@ -190,6 +204,7 @@ void add_train(CLI::App& app, CommandLine& line) {
                    "after N steps of warm-up, measure ten steps and report where their time goes")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  add_search_time(*train, line);
 }
 
 void add_eval(CLI::App& app, CommandLine& line) {

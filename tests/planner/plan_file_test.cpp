@@ -53,6 +53,16 @@ Made make_plan_to_store() {
   plan.why = {{.key = Reason::Key::kStages, .value = 2, .cause = Reason::Cause::kRival, .rival = Rival{.ratio = 0.1}}};
   plan.alternatives = {
       {.replicas = 2, .micro_batches = 4, .recomputed = 3, .step = 0.5, .memory = 1000, .ratio = 1, .idle = 0.25}};
+  plan.other_kinds = {{.stages = 3, .step = 0.75, .is_estimate = true}};
+  plan.certificate = Certificate{.bound = 0.125,
+                                 .stages = {1, 2},
+                                 .replicas = {1},
+                                 .micro_batches = {1, 4},
+                                 .one_f_one_b = true,
+                                 .limit = Certificate::Limit::kHead,
+                                 .busy = 0.0625,
+                                 .complete = false,
+                                 .compared = 2};
   return made;
 }
 
@@ -95,6 +105,12 @@ TEST(PlanFile, SavingAndLoadingKeepsEverything) {
   EXPECT_EQ(loaded->alternatives[0].replicas, 2);
   EXPECT_EQ(loaded->alternatives[0].micro_batches, 4);
   EXPECT_EQ(loaded->alternatives[0].recomputed, 3);
+  EXPECT_EQ(note_text(loaded->other_kinds[0]), "as fast, estimated");
+  ASSERT_TRUE(loaded->certificate.has_value());
+  EXPECT_EQ(loaded->certificate->bound, 0.125);
+  EXPECT_EQ(loaded->certificate->micro_batches, (std::vector<int>{1, 4}));
+  EXPECT_EQ(loaded->certificate->limit, Certificate::Limit::kHead);
+  EXPECT_FALSE(loaded->certificate->complete);
   EXPECT_EQ(loaded->samples, 5'179'510);
   EXPECT_EQ(loaded->training.heads[0].shards[2].row_end, 700);
   EXPECT_TRUE(verify_program(loaded->training, made.training).ok());

@@ -29,7 +29,7 @@ namespace {
 constexpr int kDiffers = 10;
 
 // Rejects flags that contradict one another or would have no effect.
-Status check_request(const PlanArgs& args) {
+Status check_request(const GlobalOptions& options, const PlanArgs& args) {
   const auto fault = [](std::string message, Text help) {
     return usage_error("XG0907", std::move(message), std::move(help));
   };
@@ -37,7 +37,7 @@ Status check_request(const PlanArgs& args) {
     return fault("`xrun plan` needs a model", "name its file: xrun plan model.xgraph");
   }
   if (args.stages > 0) {
-    return fault("`--stages` is for `--layer-times`; the model sets the number of stages of its plan",
+    return fault("`--stages` is for `--layer-times` without a model; the model sets the number of stages of its plan",
                  {"set it there: --set schedule.stages={}", args.stages});
   }
   if (is_plan_file(args.file)) {
@@ -48,12 +48,17 @@ Status check_request(const PlanArgs& args) {
     return fault("`--diff` and `--why` exclude one another", "ask for one of them");
   }
   if (!args.fit.empty()) {
-    const std::string other = !args.diff.empty()    ? "--diff"
-                              : !args.why.empty()   ? "--why"
-                              : args.output.empty() ? ""
-                                                    : "-o";
+    const std::string other = !args.diff.empty()            ? "--diff"
+                              : !args.why.empty()           ? "--why"
+                              : !args.output.empty()        ? "-o"
+                              : options.search_time.empty() ? ""
+                                                            : "--search-time";
     if (!other.empty()) {
       return fault("`--fit` makes no plan of the file, but `" + other + "` needs one", "ask for one of them");
+    }
+    if (!args.layer_times.empty()) {
+      return fault("`--layer-times` has no effect with `--fit`, which counts classes by their memory",
+                   "leave one of them out");
     }
   }
   if (args.dry_run && !args.output.empty()) {
@@ -160,7 +165,7 @@ Status write_plan(const planner::Plan& plan, const PlanArgs& args, const Console
 
 Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
   const Console console(options);
-  XRUN_TRY(check_request(args));
+  XRUN_TRY(check_request(options, args));
   if (!args.fit.empty()) {
     return print_fit(options, args, console);
   }
@@ -180,10 +185,12 @@ Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
 
 // If a launcher started several processes, rank 0 plans for the hosts of all ranks, and the others wait for it.
 Outcome<int> run_plan(const GlobalOptions& options, const PlanArgs& args) {
-  if (!args.layer_times.empty()) {
+  if (!args.layer_times.empty() && args.file.empty()) {
     return plan_profile(options, args);
   }
-  return run_for_job(options, "plan",
+  GlobalOptions planned = options;
+  planned.layer_times = args.layer_times;
+  return run_for_job(planned, "plan",
                      [&](const GlobalOptions& options_of_job) { return make_plan(options_of_job, args); });
 }
 

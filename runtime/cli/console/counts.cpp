@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
+
+#include "lang/text/number.h"
 
 namespace xrun::cli {
 namespace {
@@ -100,6 +103,18 @@ std::optional<int64_t> parse_count(std::string_view text) {
     *value += more;
   }
   return negative ? -*value : *value;
+}
+
+std::optional<Seconds> parse_time(std::string_view text) {
+  Seconds number = 0;
+  const auto [at, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const auto unit = lang::find_unit(text.substr(static_cast<size_t>(at - text.data())));
+  if (code != std::errc() || !unit || lang::info_of(*unit).dimension != lang::Dimension::kTime) {
+    return std::nullopt;
+  }
+  const Seconds time =
+      number * static_cast<double>(lang::info_of(*unit).scale) / static_cast<double>(lang::info_of(*unit).divisor);
+  return time > 0 && std::isfinite(time) ? std::optional(time) : std::nullopt;
 }
 
 void check_values(CLI::App& app) {

@@ -30,7 +30,9 @@ struct GlobalOptions {
   int threads = 0;                // total threads of all devices; 0: the number of cores
   int devices = 0;                // number of CPU devices; 0: one per core, at most one per thread
   std::string cost = "analytic";  // analytic or measured
+  std::string search_time;        // the longest time of a search of `plan` or `train` (parse_time); empty: no limit
 
+  std::string layer_times;  // set by `xrun plan --layer-times` with a model: path of the user's times of layers
   bool f32_inputs = false;  // set by `xrun export`, whose files compute in f32: FrontendOptions::f32_inputs
 
   // The next members are set by a run of several processes (runtime/cli/job/job.h), not by flags.
@@ -72,7 +74,7 @@ struct PlanArgs {
   bool exit_code = false;
   std::string why;          // the decision of the planner to explain
   std::string fit;          // "classes": print how many classes fit
-  std::string layer_times;  // path of a profile of layers to cut, in place of a model
+  std::string layer_times;  // path of times of the model's layers; without a model, of a profile of layers to cut
   int stages = 0;           // the number of stages of the profile
 };
 

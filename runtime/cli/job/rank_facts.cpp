@@ -132,6 +132,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
           {"--threads", fmt::format("{}", options.threads)},
           {"--deterministic", options.deterministic ? "on" : "off"},
           {"--cost", options.cost},
+          {"--search-time", options.search_time},
           {"--resume", args.resume},
           {"--overwrite", args.overwrite ? "on" : "off"},
           {"--extend", args.extend ? "on" : "off"},

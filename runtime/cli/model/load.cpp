@@ -5,14 +5,19 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/sha256.h"
 #include "graph/passes/pipeline.h"
 #include "ops/facts/facts.h"
 #include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "planner/planner.h"
+#include "planner/profiles/given_times.h"
 #include "runtime/cli/model/kernel_times.h"
+#include "runtime/cli/model/measured_sample.h"
 #include "runtime/cli/model/model_text.h"
+#include "runtime/cli/model/plan_flags.h"
 #include "runtime/device/host.h"
+#include "runtime/formats/files.h"
 
 namespace xrun::cli {
 namespace {
@@ -53,23 +58,41 @@ Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
 
 // Collects the facts with measured times. Times of earlier runs are read from their file, and new times are added to
 // it.
-Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
+Status collect_measured_facts(PreparedModel& prepared, const Module& module, const std::string& cpu,
+                              const Console& console) {
   const std::string origin = runtime::times_origin(prepared.isa, cpu);
   const std::string path = runtime::kernel_times_path(origin);
   ops::KernelTimes times = runtime::load_kernel_times(path, origin);
   XRUN_TRY(collect_facts(prepared, &times));
+  prepared.training_facts.sample = measured_sample(module, times);
   const auto count = [&](bool known) {
     return std::ranges::count_if(times,
                                  [&](const auto& entry) { return entry.second.used && entry.second.known == known; });
   };
   if (count(true) > 0 && !console.json()) {
-    console.note(fmt::format("note: times of {} of {} kernels are from {}; remove it to measure again\n", count(true),
+    console.note(fmt::format("note: {} of {} measured times are from {}; remove it to measure again\n", count(true),
                              count(true) + count(false), path));
   }
   if (count(false) > 0) {
     runtime::store_kernel_times(path, origin, std::move(times));
   }
   return {};
+}
+
+// Puts the user's times of layers into the facts of training.
+Result<planner::UsedTimes> read_layer_times(const std::string& path, PreparedModel& prepared) {
+  constexpr Bytes kMostBytes = 16 * kMiB;
+  XRUN_ASSIGN(const auto bytes, runtime::read_file(path, kMostBytes + 1));
+  if (std::ssize(bytes) > kMostBytes) {
+    return content_error("XG0632", {"{} has more than 16 MiB", path},
+                         "name a file with the times of layers (xrun explain XG0632)");
+  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  XRUN_ASSIGN(const planner::LayerTimes times, planner::parse_layer_times(text, path));
+  XRUN_ASSIGN(planner::UsedTimes used, planner::use_layer_times(times, prepared.training, prepared.training_facts));
+  used.file = source_path(path);
+  used.sha256 = sha256_hex(text);
+  return used;
 }
 
 }  // namespace
@@ -142,8 +165,11 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
   XRUN_TRY(planner::check_size(prepared.training, true));
   XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
   const runtime::Host host = runtime::detect_host();
-  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)
+  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
                                       : collect_facts(prepared, nullptr));
+  if (!options.layer_times.empty()) {
+    XRUN_ASSIGN(prepared.layer_times, read_layer_times(options.layer_times, prepared));
+  }
   const bool one = options.cores == 0;
   prepared.machine = planner::make_machine(module.cluster,
                                            {.devices = options.devices,

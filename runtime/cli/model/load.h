@@ -11,6 +11,7 @@
 #include "lang/frontend.h"
 #include "ops/simd/isa.h"
 #include "planner/program/machine.h"
+#include "planner/program/plan.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/console/outcome.h"
@@ -45,12 +46,14 @@ struct PreparedModel {
   Module inference;  // only the forward part
   KernelFacts training_facts;
   KernelFacts inference_facts;
+  std::optional<planner::UsedTimes> layer_times;  // the user's times in `training_facts`
   planner::Machine machine;
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
 // Runs the passes and collects the sizes of the kernels; with --cost measured, also their times. A note names the file
-// from which times of earlier runs were read.
+// from which times of earlier runs were read. With `options.layer_times`, the times of that file replace those of its
+// layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632.
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

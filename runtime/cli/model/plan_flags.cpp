@@ -59,6 +59,8 @@ FlagPairs plan_options(const std::string& path, const GlobalOptions& options) {
   add("threads", options.threads > 0 ? std::to_string(options.threads) : "");
   add("deterministic", options.deterministic ? "true" : "");
   add("cost", options.cost == "measured" ? options.cost : "");
+  add("layer-times", absolute(options.layer_times));
+  add("search-time", options.search_time);
   std::string directory;  // that of the sets before
   for (const SetValue& set : options.sets) {
     const std::string own = set.directory.empty() ? working_directory().path.string() : set.directory;
@@ -109,15 +111,16 @@ GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, s
 }
 
 std::string deciding_flag(const GlobalOptions& options) {
-  return !options.sets.empty()        ? "--set"
-         : options.devices > 0        ? "--devices"
-         : options.threads > 0        ? "--threads"
-         : options.deterministic      ? "--deterministic"
-         : !options.run.empty()       ? "--run"
-         : !options.cluster.empty()   ? "--cluster"
-         : !options.schedule.empty()  ? "--schedule"
-         : options.cost != "analytic" ? "--cost"
-                                      : "";
+  return !options.sets.empty()          ? "--set"
+         : options.devices > 0          ? "--devices"
+         : options.threads > 0          ? "--threads"
+         : options.deterministic        ? "--deterministic"
+         : !options.run.empty()         ? "--run"
+         : !options.cluster.empty()     ? "--cluster"
+         : !options.schedule.empty()    ? "--schedule"
+         : options.cost != "analytic"   ? "--cost"
+         : !options.search_time.empty() ? "--search-time"
+                                        : "";
 }
 
 bool is_plan_file(const std::string& path) {

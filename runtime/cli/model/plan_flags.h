@@ -17,8 +17,8 @@ using FlagPairs = std::vector<std::pair<std::string, std::string>>;
 FlagPairs plan_options(const std::string& path, const GlobalOptions& options);
 
 // Adds the flags that a plan or a checkpoint was made with. Given flags take precedence, except that stored devices and
-// threads replace given ones. --cost is not added, since running a plan measures no kernels. Sets `file` to the model's
-// file.
+// threads replace given ones. --cost and --layer-times are not added, since a plan has its times. Sets `file` to the
+// model's file.
 GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, std::string& file);
 
 // The first given flag that decides what is computed or how, so that it has no effect on an existing plan; empty if

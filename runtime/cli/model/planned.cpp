@@ -1,7 +1,9 @@
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include "runtime/cli/model/planned.h"
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "ops/facts/facts.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
+#include "runtime/cli/console/counts.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/search_watch.h"
 
@@ -91,21 +94,35 @@ planner::FactsOf facts_of(const PreparedModel& prepared) {
   };
 }
 
-Result<planner::Plan> search(const PreparedModel& prepared, const Console& console) {
+// Returns the function that says whether --search-time has not passed; null without a limit.
+std::function<bool()> in_time_of(const GlobalOptions& options) {
+  const auto limit = parse_time(options.search_time);
+  if (!limit) {
+    return nullptr;
+  }
+  return [limit = *limit, begin = std::chrono::steady_clock::now()] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < limit;
+  };
+}
+
+Result<planner::Plan> search(const PreparedModel& prepared, const GlobalOptions& options, const Console& console) {
   SearchWatch watch(console);
-  return planner::make_plan(
-      prepared.training, prepared.inference, prepared.training_facts, prepared.inference_facts, prepared.machine,
-      {.facts_of = facts_of(prepared), .progress = [&](std::string what) { watch.set(std::move(what)); }});
+  return planner::make_plan(prepared.training, prepared.inference, prepared.training_facts, prepared.inference_facts,
+                            prepared.machine,
+                            {.facts_of = facts_of(prepared),
+                             .progress = [&](std::string what) { watch.set(std::move(what)); },
+                             .in_time = in_time_of(options)});
 }
 
 Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions& options, const Console& console,
                                    bool needs_training, const lang::Texts* texts) {
   Phase phase(console);
   XRUN_ASSIGN(PlannedModel planned, read_model(path, options, console, needs_training, phase, texts));
-  XRUN_ASSIGN(planner::Plan plan, with_sources(search(planned.prepared, console), planned.model.sources));
+  XRUN_ASSIGN(planner::Plan plan, with_sources(search(planned.prepared, options, console), planned.model.sources));
   // Stores in the plan the flags and sources from which it was made.
   plan.options = plan_options(path, options);
   plan.sources = planned.model.file.module.sources;
+  plan.layer_times = planned.prepared.layer_times;
   phase.done("planned", about_plan(plan));
   planned.plan = std::move(plan);
   return planned;
@@ -144,6 +161,9 @@ Outcome<PlannedModel> plan_texts(const std::string& path, const lang::Texts& tex
 }
 
 Status explain_choices(PlannedModel& planned) {
+  if (planned.plan.certificate && !planned.plan.certificate->complete) {
+    return {};  // --search-time is over
+  }
   const PreparedModel& prepared = planned.prepared;
   XRUN_TRY(planner::explain_idle_devices(planned.plan, prepared.training, prepared.inference, prepared.training_facts,
                                          prepared.inference_facts, facts_of(prepared)));

@@ -36,7 +36,7 @@ Outcome<PlannedModel> plan_texts(const std::string& path, const lang::Texts& tex
                                  const Console& console);
 
 // Adds two things to the plan for commands that print them (planner/planner.h): a row block that would use idle
-// devices, and the costs of other choices for a large head.
+// devices, and the costs of other choices for a large head. Adds nothing if --search-time has ended the search.
 Status explain_choices(PlannedModel& planned);
 
 }  // namespace xrun::cli

@@ -126,7 +126,8 @@ runtime::ModelText text_of(const PlannedModel& planned) {
     }
   }
   for (const auto& [name, value] : planned.plan.options) {
-    if (name != "devices" && name != "threads" && name != "cost") {  // these flags describe the machine of training
+    // These flags describe the machine of training.
+    if (name != "devices" && name != "threads" && name != "cost" && name != "layer-times") {
       text.options.emplace_back(name, name == "file" ? source_path(value) : value);
     }
   }

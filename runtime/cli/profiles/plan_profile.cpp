@@ -16,13 +16,13 @@ constexpr Bytes kMostBytes = 256 * kMiB;
 // The first flag that would have no effect on a profile; empty: no such flag.
 std::string idle_flag(const GlobalOptions& options, const PlanArgs& args) {
   const std::pair<bool, const char*> flags[] = {
-      {!args.file.empty(), "FILE"},
       {!args.output.empty(), "-o"},
       {args.dry_run, "--dry-run"},
       {!args.diff.empty(), "--diff"},
       {args.exit_code, "--exit-code"},
       {!args.why.empty(), "--why"},
       {!args.fit.empty(), "--fit"},
+      {!options.search_time.empty(), "--search-time"},
       {!options.sets.empty(), "--set"},
       {!options.run.empty(), "--run"},
       {!options.cluster.empty(), "--cluster"},
@@ -42,12 +42,12 @@ std::string idle_flag(const GlobalOptions& options, const PlanArgs& args) {
 
 Status check_flags(const GlobalOptions& options, const PlanArgs& args) {
   if (const std::string flag = idle_flag(options, args); !flag.empty()) {
-    return usage_error("XG0907",
-                       {"`{}` has no effect with `--layer-times`, which cuts a profile without a model", flag},
+    return usage_error("XG0907", {"`{}` has no effect with `--layer-times` and no model, which cuts a profile", flag},
                        "leave it out: xrun plan --layer-times FILE --stages 8");
   }
   if (args.stages < 1) {
-    return usage_error("XG0907", "`--layer-times` needs the number of stages", "add it: --stages 8");
+    return usage_error("XG0907", "`--layer-times` without a model needs the number of stages",
+                       "add it: --stages 8, or name the model whose layers have these times");
   }
   return {};
 }

@@ -6,8 +6,8 @@
 
 namespace xrun::cli {
 
-/// Prints the cuts and returns the exit code. Errors: XG0907 flags that a profile gives no effect, or no number of
-/// stages; XG0602 more stages than layers; XG0401; XG0631.
+/// Prints the cuts and returns the exit code. `args.file` is empty. Errors: XG0907 flags that a profile gives no
+/// effect, or no number of stages; XG0602 more stages than layers; XG0401; XG0631.
 Outcome<int> plan_profile(const GlobalOptions& options, const PlanArgs& args);
 
 }  // namespace xrun::cli

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
@@ -68,6 +69,33 @@ TEST(Emit, AHeadOnOneDeviceNeedsNoOtherDevices) {
   EXPECT_EQ(count(*program, Kind::kAllGather), 1) << "the features; statistics are joined in place";
   EXPECT_EQ(count(*program, Kind::kReduceScatter), 0) << "all partials are there";
   EXPECT_EQ(count(*program, Kind::kReduceDx), 1);
+}
+
+TEST(Emit, AStageGathersItsBatchStatisticsInOneExchangeBeforeItsBackwardPasses) {
+  const Module module = prepare_training(make_module({.layers = 6}));
+  for (const bool overlap : {true, false}) {
+    const auto program =
+        emit_layout(module, {.stages = 2, .replicas = 2, .micro_batches = 4, .devices = 4, .overlap = overlap});
+    ASSERT_TRUE(program.ok());
+    ASSERT_TRUE(verify_program(*program, module).ok());
+    for (const Stage& stage : program->stages) {
+      std::set<int> groups;
+      std::set<ValueId> sent;
+      for (const Instruction& one : program->instructions) {
+        const bool statistics = one.kind == Kind::kAllGather && one.stage == stage.index &&
+                                program->buffer(one.operands[0].buffer).purpose == Purpose::kActivation;
+        if (statistics) {
+          groups.insert(one.group);
+          for (const Operand& operand : one.operands) {
+            sent.insert(program->buffer(operand.buffer).value);
+          }
+        }
+        EXPECT_TRUE(one.kind != Kind::kBackward || one.stage != stage.index || groups.size() == 1);
+      }
+      EXPECT_EQ(groups.size(), 1U) << "stage " << stage.index;
+      EXPECT_GE(sent.size(), 4U) << "two statistics of each norm";
+    }
+  }
 }
 
 TEST(Emit, OneFOneBUpdatesTheHeadInASweepAtTheEnd) {

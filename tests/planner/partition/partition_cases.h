@@ -50,6 +50,9 @@ inline PartitionRequest random_request(uint64_t seed) {
   request.recompute = Recompute::kAuto;
   request.cap = 10 + below(100);
   request.seconds_per_boundary_byte = 0.25 * below(3);
+  for (PartitionLayer& layer : request.layers) {
+    layer.inputs_again = below(4) == 0 ? 1 + below(5) : 0;
+  }
   return request;
 }
 

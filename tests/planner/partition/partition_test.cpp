@@ -65,7 +65,7 @@ double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
       for (int l = begin; l < end; ++l) {
         const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
         const bool again = (subset >> (l - begin) & 1) != 0;
-        time += layer.forward + layer.backward + (again ? layer.forward : 0);
+        time += layer.forward + layer.backward + (again ? layer.again_time() : 0);
         memory += layer.resident + (again ? 0 : held * layer.saved);
       }
       if (memory <= request.cap) {
@@ -127,7 +127,7 @@ TEST(Partition, GroupsOfALongChainKeepJoinedLayersTogether) {
 TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   int infeasible = 0;
   int recomputing = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
     const PartitionRequest request = random_request(seed);
     double best = kInfinity;
     for_each_cuts(static_cast<int>(request.layers.size()), request.stages,
@@ -152,7 +152,7 @@ TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   }
   EXPECT_GT(infeasible, 10);
   EXPECT_GT(recomputing, 30);
-  EXPECT_LT(infeasible, 200);
+  EXPECT_LT(infeasible, 600);
 }
 
 // Without a limit of memory, nothing is recomputed.

@@ -13,6 +13,7 @@
 #include "planner/report/diff.h"
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
+#include "planner/report/layers.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 #include "tests/planner/test_graphs.h"
@@ -476,7 +477,7 @@ TEST(Report, LayersSumUpToTheModel) {
   Seconds forward = 0;
   for (const LayerSummary& layer : list_layers(planned.plan, planned.module)) {
     parameters += layer.parameters;
-    forward += layer.stage >= 0 ? layer.forward : 0;
+    forward += layer.stage >= 0 ? layer.times->forward : 0;
   }
   EXPECT_EQ(parameters, planned.module.graph.parameter_count());
   EXPECT_NEAR(forward, planned.plan.training.stages[0].forward_time + planned.plan.training.stages[1].forward_time,

@@ -20,12 +20,12 @@ using testing::prepare_training;
 
 // The input of a choice, and the objects to which this input refers.
 struct Subject {
-  explicit Subject(const Module& module, int devices)
+  explicit Subject(const Module& module, int devices, int devices_of_node = 0)
       : training(prepare_training(module)),
         inference(prepare_inference(module)),
         facts(make_facts(training)),
         inference_facts(make_facts(inference)),
-        machine{.name = "cpu", .cores = devices, .devices = devices, .threads = devices, .memory = 4 * kGiB},
+        machine(make_machine(devices, devices_of_node)),
         cost(facts, machine),
         inference_cost(inference_facts, machine),
         chain(make_chain(training, cost)),
@@ -36,6 +36,14 @@ struct Subject {
             search(space, legal_settings(training, chain, machine, training.train.deterministic).value()).value()) {}
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
+
+  static Machine make_machine(int devices, int devices_of_node) {
+    Machine machine{.name = "cpu", .cores = devices, .devices = devices, .threads = devices, .memory = 4 * kGiB};
+    for (int device = 0; device < devices && devices_of_node > 0; ++device) {
+      machine.device_nodes.push_back(device / devices_of_node);
+    }
+    return machine;
+  }
 
   Choice choose_within(const MemoryLimits& limits, const Effort& effort = {}) {
     realised = 0;
@@ -231,6 +239,89 @@ TEST(Choose, OnlySomeStagesRecomputeForALimitOnTotalMemory) {
   }
   EXPECT_GE(tried, 5);
   EXPECT_GE(fewer, tried - 2) << "where what a program needs beside the estimate is as large as what is freed";
+}
+
+// Four stages on two nodes. Under 1F1B the stages of the first node hold more micro-batches, so that node exceeds its
+// limit, and nothing is gained if layers of the second node run again.
+TEST(Choose, OnlyTheNodeThatExceedsItsLimitRecomputes) {
+  Module module = make_module({.layers = 8, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64});
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+  Subject subject(module, 4, 2);
+  int tried = 0;
+  int alone = 0;
+  int proven = 0;
+  for (const Candidate& candidate : subject.candidates) {
+    if (candidate.setting.stages != 4 || candidate.setting.pipeline != PipelineKind::kOneFOneB) {
+      continue;
+    }
+    const Fitted plain = realise(subject.input, candidate).value();
+    const Fitted lean = subject.lean(candidate);
+    const Bytes freed = plain.nodes[0] - lean.nodes[0];
+    const MemoryLimits limits{kPlenty, 0, plain.nodes[0] - freed / 2};
+    if (freed < plain.nodes[0] / 20 || plain.nodes[1] > limits.node) {
+      continue;
+    }
+    ++tried;
+    Fitted smallest;
+    const auto fitted = fit(subject.input, candidate, limits, smallest);
+    ASSERT_TRUE(fitted.ok() && fitted->has_value()) << to_text(candidate.setting);
+    EXPECT_TRUE(limits.hold(**fitted)) << to_text(candidate.setting);
+    EXPECT_GT(recomputed_nodes(**fitted), 0) << to_text(candidate.setting);
+    const auto& stages = (*fitted)->training.stages;
+    alone += stages[2].recomputed.empty() && stages[3].recomputed.empty() ? 1 : 0;
+    proven += (*fitted)->candidate.proven ? 1 : 0;
+  }
+  EXPECT_GE(tried, 4);
+  EXPECT_EQ(alone, tried);
+  EXPECT_GE(proven, 1);
+}
+
+// The partition estimates the bytes that a limit frees, and the programs free as many: exactly in the values that their
+// stages keep, and nearly in their arenas, which also hold what workers need for a row block.
+TEST(Choose, ProgramsFreeWhatThePartitionEstimates) {
+  const std::vector<ModelOptions> models{
+      {.layers = 8, .width = 64, .batch = 2048, .norm_rows = 32},
+      {.layers = 8, .width = 64, .norm = false, .batch = 2048, .norm_rows = 32},
+      {.layers = 6, .width = 96, .skips = true, .batch = 1024, .norm_rows = 16},
+      {.layers = 6, .width = 64, .skips = true, .precision = PrecisionMode::kMixedBf16, .batch = 2048, .norm_rows = 32},
+      {.layers = 6, .width = 64, .classes = 300, .head = true, .batch = 2048, .norm_rows = 32}};
+  int compared = 0;
+  for (size_t m = 0; m < models.size(); ++m) {
+    Module module = make_module(models[m]);
+    module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+    Subject subject(module, 2);
+    for (size_t i = 0; i < subject.candidates.size(); i += 3) {
+      const Candidate& candidate = subject.candidates[i];
+      const Setting& setting = candidate.setting;
+      if (setting.replicas > 1 || setting.micro_batches > 16) {
+        continue;
+      }
+      const auto kept_by = [&](const Fitted& fitted) {
+        Bytes sum = 0;
+        for (const Stage& stage : fitted.training.stages) {
+          sum += stage.activation_bytes *
+                 micro_batches_held(setting.pipeline, stage.index, setting.stages, setting.micro_batches);
+        }
+        return sum;
+      };
+      const Fitted plain = realise(subject.input, candidate).value();
+      const Candidate all = decide(subject.space, setting, Recompute::kAll).value()[0];
+      for (const int percent : {20, 50, 80}) {
+        const Bytes total = candidate.all_stages - (candidate.all_stages - all.all_stages) * percent / 100;
+        const auto within = decide(subject.space, setting, Recompute::kAuto, {.total = total}).value();
+        ASSERT_FALSE(within.empty());
+        const Fitted fitted = realise(subject.input, within[0]).value();
+        const Bytes estimated = candidate.all_stages - within[0].all_stages;
+        const std::string what =
+            "model " + std::to_string(m) + ", " + to_text(setting) + ", " + std::to_string(percent);
+        EXPECT_GE(kept_by(plain) - kept_by(fitted), estimated * 99 / 100) << what;
+        EXPECT_LE(kept_by(plain) - kept_by(fitted), estimated * 105 / 100) << what;
+        EXPECT_GE(plain.memory.training - fitted.memory.training, estimated * 8 / 10) << what;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 40);
 }
 
 TEST(Choose, NoProgramNeedsLessThanItsMemoryFloor) {

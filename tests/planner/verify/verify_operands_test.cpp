@@ -275,6 +275,45 @@ TEST(VerifyOperands, CollectivesWithoutAHeadAreFound) {
   }
 }
 
+// Plans of 0.1.0 gather each value of the batch statistics of a stage in an exchange of its own.
+TEST(VerifyOperands, StatisticsMayBeGatheredApart) {
+  Case made = make_case();
+  std::vector<Instruction> instructions;
+  int groups = 1000;
+  std::map<std::pair<int, size_t>, int> group_of;  // key: the group of all statistics, and the position of the value
+  for (const Instruction& one : made.program.instructions) {
+    const bool statistics = one.kind == Kind::kAllGather && one.head < 0 && one.stage >= 0 &&
+                            made.program.buffer(one.operands[0].buffer).purpose == Purpose::kActivation;
+    const size_t part = statistics ? 2 * static_cast<size_t>(made.program.replicas) : one.operands.size();
+    for (size_t at = 0; at < std::max<size_t>(1, one.operands.size()); at += std::max<size_t>(1, part)) {
+      instructions.push_back(one);
+      if (statistics) {
+        const auto begin = one.operands.begin() + static_cast<std::ptrdiff_t>(at);
+        instructions.back().operands.assign(begin, begin + static_cast<std::ptrdiff_t>(part));
+        const auto [known, is_new] = group_of.try_emplace({one.group, at}, groups);
+        groups += is_new ? 1 : 0;
+        instructions.back().group = known->second;
+      }
+    }
+  }
+  ASSERT_GT(instructions.size(), made.program.instructions.size()) << "some stage has several statistics";
+  made.program.instructions = instructions;
+  EXPECT_TRUE(verify_operands(made.program, made.module).ok());
+  // The second exchange gathers the value of the first one again.
+  std::map<int, std::vector<Operand>> of_first;  // key: device
+  for (Instruction& one : made.program.instructions) {
+    if (one.group == 1000) {
+      of_first[one.device] = one.operands;
+    } else if (one.group == 1001) {
+      one.operands = of_first[one.device];
+    }
+  }
+  const Status twice = verify_operands(made.program, made.module);
+  ASSERT_FALSE(twice.ok());
+  EXPECT_NE(twice.error().message.find("the statistics of another exchange"), std::string::npos)
+      << twice.error().message;
+}
+
 TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
   const auto gather = [](Program& p) -> Instruction& {
     return find(p, [&](const Instruction& one) { return one.gather >= 0 && one.kind == Kind::kAllGather; });
@@ -297,6 +336,13 @@ TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
     one.gather = 3;
   });
   expect_operand_found("where its operand", [&](Program& p) { drop(statistics(p), Role::kReceived); });
+  // All members leave out the last statistics of the stage, two blocks sent and two received.
+  expect_operand_found("has nothing where its operand", [&](Program& p) {
+    const int group = statistics(p).group;
+    for (Instruction& one : p.instructions) {
+      one.operands.resize(one.group == group ? one.operands.size() - 4 : one.operands.size());
+    }
+  });
   const auto terms = [](Program& p) -> Instruction& {
     return find(p, [](const Instruction& one) { return one.kind == Kind::kReduceScatter && one.head >= 0; });
   };

@@ -320,6 +320,33 @@ TEST_F(Command, TheNumberOfClassesThatFitIsPrintedForEachChoice) {
   EXPECT_EQ(run({"plan", "tiny.xgraph", "--fit", "classes", "-o", "x.xplan"}).exit, 2);
 }
 
+TEST_F(Command, ASearchIsEndedByItsTimeAndSaysSo) {
+  directory.write("tiny.xgraph", tiny_model());
+  const std::vector<std::string> words{"plan", "tiny.xgraph", "--devices", "2", "--dry-run", "--search-time"};
+  const auto with = [&](const std::string& time, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = words;
+    all.push_back(time);
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const auto ended = with("1ns", {"--format", "json"});
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const auto certificate = nlohmann::json::parse(ended.out)["certificate"];
+  EXPECT_FALSE(certificate["complete"].get<bool>());
+  EXPECT_EQ(certificate["programs"], 1);
+  EXPECT_GE(certificate["gap"].get<double>(), 0);
+  EXPECT_GT(certificate["lower_bound_ms"].get<double>(), 0);
+  EXPECT_THAT(with("1ns").out, HasSubstr("  search     ended by --search-time after 1 program; "));
+  EXPECT_THAT(with("1h").out, Not(HasSubstr("--search-time")));
+  for (const char* wrong : {"0s", "5", "5GiB", "s", "5 s", "1e400s"}) {
+    const auto refused = with(wrong);
+    EXPECT_EQ(refused.exit, 2) << wrong;
+    EXPECT_THAT(refused.err, HasSubstr(std::string("`") + wrong + "` is not a time of more than zero")) << wrong;
+  }
+  ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
+  EXPECT_EQ(run({"train", "tiny.xplan", "--search-time", "5s"}).exit, 2) << "a plan holds its settings";
+}
+
 TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none"}).exit, 0);

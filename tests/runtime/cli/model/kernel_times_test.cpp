@@ -147,7 +147,7 @@ TEST_F(MeasuredCost, TheSecondPlanReusesTheTimesOfTheFirst) {
   const auto second = plan();
   EXPECT_EQ(second.out, first.out) << "the same plan, id and predicted times";
   const auto kernels = std::to_string(std::ranges::count(content, '\n') - 2);
-  EXPECT_EQ(second.err, "note: times of " + kernels + " of " + kernels + " kernels are from " + kept()[0] +
+  EXPECT_EQ(second.err, "note: " + kernels + " of " + kernels + " measured times are from " + kept()[0] +
                             "; remove it to measure again\n");
   EXPECT_EQ(fs::last_write_time(kept()[0]), written);
   // Predictions use these times: if the kernels are a thousand times slower, the predictions change.
@@ -171,7 +171,7 @@ TEST_F(MeasuredCost, OnlyKernelsThatAreNewAreMeasured) {
   directory.write("tiny.xgraph", more);
   const auto wider = plan();
   const auto backbone = std::to_string(std::ranges::count(before, '\n') - 3);
-  EXPECT_THAT(wider.err, HasSubstr("note: times of " + backbone + " of "));
+  EXPECT_THAT(wider.err, HasSubstr("note: " + backbone + " of "));
   EXPECT_GT(read_file(kept()[0]).size(), before.size());
 }
 

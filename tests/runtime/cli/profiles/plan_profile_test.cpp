@@ -1,8 +1,10 @@
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/command.h"
+#include "tests/support/tiny_model.h"
 
 namespace xrun::testing {
 namespace {
@@ -64,14 +66,15 @@ TEST_F(PlanProfile, WrongRequestsAreRefused) {
     std::string message;
   };
   const Case cases[] = {
-      {{"--layer-times", "p.txt"}, 2, "`--layer-times` needs the number of stages"},
+      {{"--layer-times", "p.txt"}, 2, "`--layer-times` without a model needs the number of stages"},
       {{"--layer-times", "p.txt", "--stages", "0"}, 2, "--stages"},
       {{"--layer-times", "p.txt", "--stages", "5"}, 1, "XG0602]: 5 stages for 4 layers"},
       {{"--layer-times", "none.txt", "--stages", "2"}, 1, "none.txt"},
       {{"--layer-times", "cycle.txt", "--stages", "2"}, 1, "XG0631]: cycle.txt:3: `a` and `b` are in or after a cycle"},
-      {{"m.xgraph", "--layer-times", "p.txt", "--stages", "2"}, 2, "`FILE` has no effect with `--layer-times`"},
+      {{"m.xgraph", "--layer-times", "p.txt", "--stages", "2"}, 2, "`--stages` is for `--layer-times` without a model"},
       {{"--layer-times", "p.txt", "--stages", "2", "--devices", "2"}, 2, "`--devices` has no effect"},
-      {{"m.xgraph", "--stages", "2"}, 2, "`--stages` is for `--layer-times`"},
+      {{"m.xgraph", "--stages", "2"}, 2, "`--stages` is for `--layer-times` without a model"},
+      {{"m.xgraph", "--layer-times", "p.txt", "--fit", "classes"}, 2, "`--layer-times` has no effect with `--fit`"},
       {{}, 2, "`xrun plan` needs a model"},
   };
   for (const Case& one : cases) {
@@ -80,6 +83,46 @@ TEST_F(PlanProfile, WrongRequestsAreRefused) {
     EXPECT_THAT(result.err, HasSubstr(one.message));
     EXPECT_EQ(result.out, "");
   }
+}
+
+// The user's times of layers of a model decide its cuts, and the plan file has them.
+TEST_F(PlanProfile, TimesOfAModelsLayersArePlannedAndKept) {
+  directory_.write("m.xgraph", tiny_model());
+  const CommandResult names =
+      run_xrun({"show", "m.xgraph", "--table", "layers", "--format", "json"}, {.directory = directory_.path()});
+  ASSERT_EQ(names.exit, 0) << names.err;
+  const std::string first = nlohmann::json::parse(names.out)["layers"][0]["name"];
+  directory_.write("t.json",
+                   "{\"rows\": 8, \"layers\": {\"" + first + "\": {\"forward_ms\": 80, \"backward_ms\": 90}}}");
+  const std::vector<std::string> words{"m.xgraph", "--layer-times",     "t.json", "--devices", "2",
+                                       "--set",    "schedule.stages=2", "-o",     "m.xplan"};
+  const CommandResult planned = plan(words);
+  ASSERT_EQ(planned.exit, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("times of " + directory_.path() + "/t.json, for 8 rows"));
+  std::filesystem::remove(directory_.path() + "/t.json");
+  const CommandResult shown =
+      run_xrun({"show", "m.xplan", "--table", "layers", "--format", "json"}, {.directory = directory_.path()});
+  ASSERT_EQ(shown.exit, 0) << shown.err;
+  const auto json = nlohmann::json::parse(shown.out);
+  EXPECT_EQ(json["layer_times"]["layers"], 1);
+  double forward = 0;
+  for (const auto& layer : json["layers"]) {
+    forward += layer["name"] == first ? layer["forward_seconds"].get<double>() : 0;
+  }
+  const auto page =
+      nlohmann::json::parse(run_xrun({"show", "m.xplan", "--format", "json"}, {.directory = directory_.path()}).out);
+  const double rows = page["settings"]["batch"].get<double>() / page["settings"]["micro_batches"].get<double>();
+  EXPECT_NEAR(forward, 80e-3 * rows / 8, 1e-9);
+}
+
+TEST_F(PlanProfile, FaultsOfTimesOfLayersNameTheFileAndTheLine) {
+  directory_.write("m.xgraph", tiny_model());
+  directory_.write("other.json", "{\"rows\": 8,\n\"layers\": {\"nothing\": {\"forward_ms\": 1}}}");
+  const CommandResult other = plan({"m.xgraph", "--layer-times", "other.json"});
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_THAT(other.err, HasSubstr("XG0632]: other.json:2: the model has no layer `nothing`"));
+  EXPECT_THAT(plan({"m.xgraph", "--layer-times", "p.txt"}).err, HasSubstr("XG0632]: p.txt:1: the text is not JSON"));
+  EXPECT_EQ(plan({"m.xgraph", "--layer-times", "none.json"}).exit, 1);
 }
 
 }  // namespace

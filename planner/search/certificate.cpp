@@ -1,0 +1,253 @@
+// A step of a program takes at least the bound of planner/search/bound.h, and at least the work of all workers divided
+// by the number of cores. Both count the instructions that every program of a setting has, with the durations that
+// planner/cost/durations.cpp predicts or with less; the loader delays the result as it delays a program. Terms that
+// some programs lack or hide are left out: transfers, exchanges of heads, sums over replicas, norms of gradients, and
+// updates of weights that are tied, compressed or updated by row. Tests: tests/planner/search/certificate_test.cpp
+#include "planner/search/certificate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "graph/layouts/compression.h"
+#include "graph/layouts/row_updates.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/search/choose.h"
+#include "planner/search/heads.h"
+
+namespace xrun::planner {
+namespace {
+
+constexpr double kRounding = 1 - 1e-9;  // sums in another order differ by less
+
+// Returns the weights whose updates are counted: those that one layer alone reads and that are updated as a whole.
+std::set<ParamId> counted_weights(const Module& module, const Chain& chain) {
+  const Graph& graph = module.graph;
+  std::map<ParamId, int> readers;
+  for (const NodeId node : chain.nodes) {
+    for (const ValueId value : graph.node(node).inputs) {
+      if (const ParamId param = graph.value(value).param; param.valid()) {
+        ++readers[param];
+      }
+    }
+  }
+  const std::vector<ParamId> rows = params_updated_by_row(graph);
+  std::set<ParamId> counted;
+  for (const auto& [param, count] : readers) {
+    if (count == 1 && !graph.param_grads.empty() && graph.param_grads[param].valid() &&
+        !is_compressed(module.train, graph, param) && std::ranges::find(rows, param) == rows.end()) {
+      counted.insert(param);
+    }
+  }
+  for (size_t p = 0; p < graph.params.size(); ++p) {
+    if (graph.params[p].tied.valid()) {
+      counted.erase(ParamId(p));
+      counted.erase(graph.params[p].tied);
+    }
+  }
+  return counted;
+}
+
+// Returns the position of the node that makes a value in a phase; -1 if the node is not of the chain.
+int maker_of(const Graph& graph, const Chain& chain, ValueId value, Phase phase) {
+  const NodeId producer = graph.value(value).producer;
+  return producer.valid() && graph.node(producer).phase == phase ? chain.position[static_cast<size_t>(producer.index)]
+                                                                 : -1;
+}
+
+BoundChain bound_chain(const Module& module, const Chain& chain) {
+  const Graph& graph = module.graph;
+  BoundChain made{.forward = {.times = chain.forward_time, .pairs = {}},
+                  .backward = {.times = chain.backward_time, .pairs = {}},
+                  .joined = chain.joined,
+                  .last_cut = chain.last_cut};
+  const std::set<ParamId> counted = counted_weights(module, chain);
+  const auto states = static_cast<Bytes>(graph.param_grads.empty() ? 0 : optimizer_states(module).size());
+  for (int at = 0; at < chain.size(); ++at) {
+    const auto p = static_cast<size_t>(at);
+    Bytes weights = 0;
+    for (const ValueId value : graph.node(chain.nodes[p]).inputs) {
+      if (const int made_at = maker_of(graph, chain, value, Phase::kForward); made_at >= 0 && made_at < at) {
+        made.forward.pairs.emplace_back(made_at, at);
+      }
+      const ParamId param = graph.value(value).param;
+      weights += param.valid() && counted.contains(param) ? graph.value(value).type.bytes(1, 1) : 0;
+    }
+    for (const NodeId node : chain.backward[p]) {
+      for (const ValueId value : graph.node(node).inputs) {
+        if (const int made_at = maker_of(graph, chain, value, Phase::kBackward); made_at > at) {
+          made.backward.pairs.emplace_back(at, made_at);
+        }
+      }
+    }
+    made.returns.push_back(!chain.backward[p].empty());
+    made.gradients.push_back(weights);
+    made.states.push_back(weights * (1 + states));
+  }
+  return made;
+}
+
+// Sets what limits the step of a program: memory if layers run again although no hint asks for it; else the cores if
+// there are too few for all threads, or if the loader keeps them busy; else the longest passes of the stage whose
+// passes, together with those of a micro-batch on the stages before it, take longest.
+void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) {
+  const Program& program = best.training;
+  const Decision& decision = best.candidate.decision;
+  for (const Stage& stage : program.stages) {
+    made.count += static_cast<int>(stage.recomputed.size());
+  }
+  const double count = program.micro_batches / program.replicas;
+  const Seconds heads = (decision.head_forward_time + decision.head_backward_time) * decision.schedule.head_passes;
+  Seconds before = 0;
+  Seconds longest = -1;
+  for (const Stage& stage : program.stages) {
+    const Seconds one = stage.forward_time + stage.backward_time;
+    if (before + count * one > longest) {
+      longest = before + count * one;
+      made.stage = stage.index;
+      const bool is_forward = stage.forward_time > stage.backward_time;
+      made.limit = is_forward ? Certificate::Limit::kForward : Certificate::Limit::kBackward;
+      made.busy = count * std::max(stage.forward_time, stage.backward_time);
+    }
+    before += one;
+  }
+  if (heads > made.busy) {
+    made.limit = Certificate::Limit::kHead;
+    made.busy = heads;
+  }
+  const Machine& machine = input.machine;
+  const Seconds busy = work_of(program) / std::min(machine.cores, machine.threads);
+  const Seconds loading = input.cost.loader(input.module) / std::min(machine.cores, machine.threads);
+  const bool crowded = machine.threads > machine.cores && busy > 0.98 * best.predicted.step;
+  if (crowded || busy + loading >= best.predicted.step * kRounding) {
+    const bool is_passes = program.stages.size() == 1 && machine.devices == 1 && loading < 0.01 * busy;
+    made.limit = is_passes ? made.limit : Certificate::Limit::kCores;
+    made.busy = is_passes ? made.busy : busy + loading;
+  }
+  if (made.count > 0 && !input.hints.hinted) {
+    made.limit = Certificate::Limit::kMemory;
+  }
+}
+
+void add_kind(const Setting& setting, Certificate& made) {
+  const auto add = [](std::vector<int>& list, int number) {
+    const auto at = std::ranges::lower_bound(list, number);
+    if (at == list.end() || *at != number) {
+      list.insert(at, number);
+    }
+  };
+  add(made.stages, setting.stages);
+  add(made.replicas, setting.replicas);
+  add(made.micro_batches, setting.micro_batches);
+  (setting.pipeline == PipelineKind::kGpipe ? made.gpipe : made.one_f_one_b) = true;
+}
+
+}  // namespace
+
+Certifier::Certifier(const SearchInput& input) : input_(input), bound_(bound_chain(input.module, input.chain)) {}
+
+Result<const Certifier::Heads*> Certifier::heads(const Setting& setting) {
+  const auto [at, added] = heads_.try_emplace({rows_of_head_pass(input_, setting), setting.head_devices});
+  Heads& made = at->second;
+  if (!added) {
+    return &made;
+  }
+  const auto devices = static_cast<size_t>(input_.machine.devices);
+  made.pass.assign(devices, 0);
+  made.update.assign(devices, 0);
+  XRUN_ASSIGN(made.plans, heads_of(input_, setting));
+  for (const HeadPlan& head : made.plans) {
+    if (!head.loss.valid()) {
+      continue;
+    }
+    const LeastHeadTimes times = least_head_times(head, input_.cost, training_heads(input_.module));
+    for (size_t d = 0; d < devices; ++d) {
+      const double threads = input_.machine.threads_of(static_cast<int>(d));
+      made.pass[d] += times.pass[d];
+      made.update[d] += times.update[d];
+      made.work += times.pass[d] * threads;
+      made.update_work += times.update[d] * threads;
+    }
+  }
+  return &made;
+}
+
+// The first replica of each stage counts; all replicas have equal passes of stages.
+BoundSetting Certifier::bound_setting(const Setting& setting, const Heads& heads) const {
+  const PassFactors factors = pass_factors(input_, setting);
+  const double rate = input_.cost.facts().bytes_per_second * input_.machine.threads_of(0);
+  BoundSetting made{
+      .stages = setting.stages,
+      .micro_batches = setting.micro_batches / setting.replicas,
+      .pipeline = setting.pipeline,
+      .forward = factors.forward,
+      .backward = factors.backward,
+      .hand_over = input_.cost.hand_over(),
+      .head_passes = heads.plans.empty() ? 0 : static_cast<int>(input_.module.train.batch / heads.plans[0].rows),
+      // An update reads all partials; if there are several, they are summed before.
+      .seconds_per_gradient_byte = (factors.partials > 1 ? 2 : 1) * factors.partials / rate,
+      .seconds_per_state_byte = 1 / rate};
+  for (int s = 0; s < setting.stages; ++s) {
+    const auto device = static_cast<size_t>(devices_of(input_, setting, s)[0]);
+    made.head.push_back(heads.pass[device]);
+    made.head_update.push_back(heads.update[device]);
+  }
+  return made;
+}
+
+Seconds Certifier::work(const Setting& setting, const BoundSetting& times, const Heads& heads) const {
+  const double threads = input_.machine.threads_of(input_.machine.devices - 1);  // the fewest
+  return bound_.all_passes(times) * setting.micro_batches * threads + heads.work * times.head_passes +
+         heads.update_work;
+}
+
+Result<std::vector<Setting>> Certifier::in_order(std::vector<Setting> settings) {
+  std::vector<std::pair<Seconds, Setting>> timed;
+  for (const Setting& setting : settings) {
+    XRUN_ASSIGN(const Heads* own, heads(setting));
+    const BoundSetting times = bound_setting(setting, *own);
+    const Seconds pipeline = bound_.all_passes(times) * (times.micro_batches + times.stages - 1) / times.stages +
+                             times.head_passes * times.head.back();
+    timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.cores), setting);
+  }
+  std::ranges::stable_sort(timed, {}, [](const auto& one) { return one.first; });
+  std::ranges::transform(timed, settings.begin(), [](const auto& one) { return one.second; });
+  return settings;
+}
+
+Result<Seconds> Certifier::bound(const Setting& setting, Seconds enough) {
+  XRUN_ASSIGN(const Heads* own, heads(setting));
+  const BoundSetting times = bound_setting(setting, *own);
+  const Seconds all = work(setting, times, *own);
+  const auto step = [&](Seconds makespan) {
+    return input_.cost.step_with_loader(input_.module, makespan, all, 0) * kRounding;
+  };
+  const Seconds cores = all / input_.machine.cores;
+  const Seconds quick = std::max(cores, bound_.even_share(times));
+  if (step(quick) >= enough) {
+    return enough;
+  }
+  const Seconds makespan = bound_.least(times, enough);  // a step is no shorter than its makespan
+  return std::min(enough, step(std::max(cores, makespan)));
+}
+
+Result<Certificate> Certifier::certify(const std::vector<Setting>& settings, const MemoryLimits& limits,
+                                       const Fitted& best) {
+  Certificate made;
+  XRUN_ASSIGN(made.bound, bound(best.candidate.setting));
+  XRUN_ASSIGN(const std::vector<Setting> ordered, in_order(settings));
+  for (const Setting& setting : ordered) {
+    add_kind(setting, made);
+    XRUN_ASSIGN(const Seconds least, bound(setting, made.bound));
+    if (least < made.bound) {
+      XRUN_ASSIGN(const Heads* own, heads(setting));
+      Candidate candidate{.setting = setting};
+      candidate.decision.heads = own->plans;
+      const int partials = pass_factors(input_, setting).partials * setting.replicas;
+      made.bound = memory_floor(input_, candidate, partials).is_within(limits) ? least : made.bound;
+    }
+  }
+  set_limit(input_, best, made);
+  return made;
+}
+
+}  // namespace xrun::planner
