@@ -9,15 +9,18 @@
 namespace xrun::planner {
 
 struct ScheduleCosts {
-  std::function<Seconds(const Partition&)> makespan;  // the time of the schedule with these stages
-  Seconds hand_over = 0;                              // `makespan` adds this to each pass of a stage
-  Seconds heads = 0;                                  // the time of all head passes of a step
+  std::function<Seconds(const Partition&)> step;  // the time of a step with these stages
+  Seconds hand_over = 0;                          // `step` adds this to each pass of a stage
+  Seconds heads = 0;                              // the time of all head passes of a step
+  std::vector<Seconds> updates = {};  // index: layer; the least that it adds to the time after the passes of its stage
+  Seconds after = 0;                  // the time after the updates of all stages
+  Seconds floor = 0;                  // the least time before that, whatever the cuts
+  int tries = 64;                     // the most calls of `step`
 };
 
-// Returns the cuts with the least makespan if it is more than a thousandth less than that of each partition in `found`;
-// otherwise nothing. Memory limits of the request hold; with a limit on the total, nothing is searched. The search is
-// given up after many steps.
-std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const std::vector<Partition>& found,
-                                          const ScheduleCosts& costs);
+// Returns the cuts with the shortest step if it is more than a thousandth shorter than `best`, that of the cuts known
+// so far; otherwise nothing. Memory limits of the request hold; with a limit on the total, nothing is searched. The
+// search is given up after many steps.
+std::optional<Partition> find_faster_cuts(const PartitionRequest& request, Seconds best, const ScheduleCosts& costs);
 
 }  // namespace xrun::planner

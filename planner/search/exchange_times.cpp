@@ -59,15 +59,18 @@ std::vector<int> devices_of(const SearchInput& input, const Setting& setting, in
   return devices;
 }
 
-Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
-  const Bytes moved = numbers_moved(input.module);
+Seconds sweep_time(const SearchInput& input, Bytes gradients) {
+  return input.cost.sweep(gradients * numbers_moved(input.module), input.machine.threads_of(0));
+}
+
+UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts) {
   std::vector<std::vector<int>> devices;  // index: stage
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     devices.push_back(devices_of(input, setting, static_cast<int>(s)));
   }
   const ReplicaSums sums(setting.replicas, replicas_of_node(input.machine, devices));
   const int run = replicas_of_sender(input.module.train.compress, input.machine, devices);
-  Seconds slowest = 0;
+  UpdateTimes times;
   LinkLoad load(input.machine);
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     const PartitionStage& stage = cuts.stages[s];
@@ -84,8 +87,7 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
         (run > 1 && bytes > whole ? input.cost.reduce_scatter(bytes - whole, run) : 0) +
         (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * (setting.replicas / run), setting.replicas)
                                            : 0);
-    const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
-    slowest = std::max(slowest, time);
+    times.stages.push_back(sweep_time(input, bytes) + exchanged);
     add_sums(sums, devices[s], whole, load);
     std::vector<int> senders;  // a device of each sender
     for (size_t r = 0; r < devices[s].size(); r += static_cast<size_t>(run)) {
@@ -93,7 +95,8 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
     }
     load.add_shared(senders, devices[s], pairs);
   }
-  return slowest + load.time();
+  times.network = load.time();
+  return times;
 }
 
 Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,

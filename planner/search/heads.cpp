@@ -52,29 +52,27 @@ struct DeviceWork {
   double kept = 0;  // number of classes whose logits are kept for the backward pass
 };
 
-DeviceWork work_on(const HeadPlan& head, int device, int states) {
-  DeviceWork work{.sweep = {.rows = static_cast<double>(head.rows),
-                            .dim = static_cast<double>(head.dim),
-                            .bf16 = head.bf16,
-                            .apart = head.active > 0,
-                            .weights = head.weights,
-                            .state_format = head.states,
-                            .states = states}};
+// Returns the work of a head on each device.
+std::vector<DeviceWork> work_by_device(const HeadPlan& head, int devices, int states) {
+  std::vector<DeviceWork> all(static_cast<size_t>(devices), {.sweep = {.rows = static_cast<double>(head.rows),
+                                                                       .dim = static_cast<double>(head.dim),
+                                                                       .bf16 = head.bf16,
+                                                                       .apart = head.active > 0,
+                                                                       .weights = head.weights,
+                                                                       .state_format = head.states,
+                                                                       .states = states}});
   const double share = head.active > 0 ? static_cast<double>(head.active) / static_cast<double>(head.classes) : 1.0;
   for (const HeadShard& shard : head.shards) {
-    if (shard.device == device) {
-      work.sweep.classes += share * static_cast<double>(shard.row_end - shard.row_begin);
-      work.sweep.blocks += static_cast<double>(head.blocks().of_rows({shard.row_begin, shard.row_end}).size());
-      work.kept += share * static_cast<double>(head.kept_classes(shard));
-    }
+    DeviceWork& work = all[static_cast<size_t>(shard.device)];
+    work.sweep.classes += share * static_cast<double>(shard.row_end - shard.row_begin);
+    work.sweep.blocks += static_cast<double>(head.blocks().of_rows({shard.row_begin, shard.row_end}).size());
+    work.kept += share * static_cast<double>(head.kept_classes(shard));
   }
-  return work;
+  return all;
 }
 
-HeadTimes times_on(const HeadPlan& head, int device, const CostModel& cost, int64_t batch, int states) {
+HeadTimes times_on(const HeadPlan& head, DeviceWork work, const CostModel& cost, int64_t batch, int workers) {
   HeadTimes times;
-  const int workers = cost.machine().threads_of(device);
-  DeviceWork work = work_on(head, device, states);
   HeadSweep& sweep = work.sweep;
   if (sweep.classes == 0) {
     return times;
@@ -150,8 +148,9 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
   const Machine& machine = cost.machine();
   for (const HeadPlan& head : heads) {
     HeadTimes slowest;
+    const std::vector<DeviceWork> work = work_by_device(head, machine.devices, training.states);
     for (int d = 0; d < machine.devices; ++d) {
-      const HeadTimes own = times_on(head, d, cost, training.batch, training.states);
+      const HeadTimes own = times_on(head, work[static_cast<size_t>(d)], cost, training.batch, machine.threads_of(d));
       slowest.forward = std::max(slowest.forward, own.forward);
       slowest.backward = std::max(slowest.backward, own.backward);
       slowest.update = std::max(slowest.update, own.update);
