@@ -2,6 +2,11 @@
 
 namespace xrun::planner {
 
+int most_layers(const PartitionRequest& request) {
+  const bool chosen = (request.cap > 0 || request.total > 0) && request.recompute == Recompute::kAuto;
+  return chosen ? 256 : 2048;
+}
+
 CoarseLayers merge_layers(const PartitionRequest& request, int most) {
   CoarseLayers coarse{.request = request};
   coarse.request.layers.clear();

@@ -13,6 +13,9 @@ struct CoarseLayers {
   std::vector<int> begin;    // first layer of each group; the number of layers at the end
 };
 
+// Returns the largest number of layers that are not merged: the tables grow with its square.
+int most_layers(const PartitionRequest& request);
+
 // Merges neighbouring layers into about `most` groups with equal numbers of layers. A group also ends at the last legal
 // cut, and between layers that are pinned to different stages. The times and bytes of layers that are marked to run
 // again are those with recomputation.

@@ -27,11 +27,6 @@ constexpr int kFewLayers = 48;
 // Objectives that differ by less than this fraction are equal.
 constexpr double kRounding = 1e-12;
 
-// With more layers than this, neighbouring layers are merged, since the tables grow with the square of the layers.
-constexpr int kMostLayers = 2048;
-// Replaces kMostLayers if each stage chooses the layers to run again.
-constexpr int kMostLayersChosen = 256;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Sets the times and the memory of stages, whose ranges are given, and the objective.
@@ -149,8 +144,7 @@ class Partitioner {
 };
 
 std::vector<Partition> partition_layers(const PartitionRequest& request) {
-  const int most =
-      (request.cap > 0 || request.total > 0) && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
+  const int most = most_layers(request);
   const auto run = [](const PartitionRequest& some) {
     return some.total > 0 && some.recompute == Recompute::kAuto ? partition_within_total(some)
                                                                 : Partitioner(some).run();

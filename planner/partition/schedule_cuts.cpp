@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "planner/partition/coarse_layers.h"
 #include "planner/partition/cut_rules.h"
 #include "planner/partition/stage_times.h"
 
@@ -24,7 +26,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kWorthwhile = 1 - 1e-3;  // a step that is less than this part of the best one is an improvement
 constexpr int64_t kMostBranches = 200'000;
-constexpr int kMostLayers = 2048;  // longer chains are cut only between groups, and not by this search
 
 class CutSearch {
  public:
@@ -237,11 +238,27 @@ class CutSearch {
 }  // namespace
 
 std::optional<Partition> find_faster_cuts(const PartitionRequest& request, Seconds best, const ScheduleCosts& costs) {
-  if (request.stages < 2 || request.total > 0 || std::ssize(request.layers) > kMostLayers ||
-      costs.floor + costs.after >= best * kWorthwhile) {
+  if (request.stages < 2 || request.total > 0 || costs.floor + costs.after >= best * kWorthwhile) {
     return std::nullopt;
   }
-  return CutSearch(request, costs).run(best);
+  const int most = most_layers(request);
+  if (std::ssize(request.layers) <= most) {
+    return CutSearch(request, costs).run(best);
+  }
+  const CoarseLayers coarse = merge_layers(request, most);
+  const auto refined = [&](Partition cuts) {
+    refine(request, coarse, cuts);
+    return cuts;
+  };
+  ScheduleCosts merged = costs;
+  merged.step = [&](const Partition& cuts) { return costs.step(refined(cuts)); };
+  merged.updates.clear();
+  for (size_t g = 0; g + 1 < coarse.begin.size() && !costs.updates.empty(); ++g) {
+    merged.updates.push_back(
+        std::accumulate(costs.updates.begin() + coarse.begin[g], costs.updates.begin() + coarse.begin[g + 1], 0.0));
+  }
+  std::optional<Partition> found = CutSearch(coarse.request, merged).run(best);
+  return found ? std::optional(refined(std::move(*found))) : std::nullopt;
 }
 
 }  // namespace xrun::planner

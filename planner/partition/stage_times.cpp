@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <optional>
 
 namespace xrun::planner {
 namespace {
@@ -12,21 +11,18 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMargin = 1.05;
 
 // Returns a time that no stage of the best cuts takes, for the objective and for schedules: M micro-batches in such a
-// stage take longer than balanced cuts of which everything runs again, with a margin for hops and hand-overs. Infinite
-// if these cuts do not fit.
+// stage take longer than the best cuts if everything runs again, with a margin for hops and hand-overs. Infinite if no
+// such cuts fit.
 Seconds longest_useful(const PartitionRequest& request) {
   if (request.recompute != Recompute::kAuto) {
     return kInfinity;
   }
   PartitionRequest all = request;
-  all.cap = 0;
   all.total = 0;
   all.candidates = 1;
   all.recompute = Recompute::kAll;
-  const std::optional<Partition> cuts = balanced_partition(all);
-  const bool fit = cuts && std::ranges::all_of(
-                               cuts->stages, [&](const PartitionStage& stage) { return stage.memory <= request.cap; });
-  return fit ? kMargin * cuts->objective / request.micro_batches : kInfinity;
+  const std::vector<Partition> cuts = partition(all);
+  return cuts.empty() ? kInfinity : kMargin * cuts[0].objective / request.micro_batches;
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts, and for
-// cuts whose schedule is faster than theirs; for each of these cuts, make the schedule and simulate it with the times
-// of stages, heads and transfers, and add the times of the update and of the sums over replicas; keep the cuts with the
-// shortest step. Several cuts are simulated because the objective of the partition and the time of a schedule leave out
-// updates and sums over replicas. At the end the settings are sorted by their times.
-// Tests: tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
+// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts; estimate
+// the step of each of them from its schedule, with updates and sums over replicas, which the objective of the partition
+// leaves out; and search for cuts with a shorter step than the best one. At the end the settings are sorted by their
+// times. In a large search, each setting first gets balanced cuts and a formula's time, and only the fastest ones take
+// these steps.
+// Tests: tests/planner/search/search_test.cpp, tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace {
 // "Partition".
 constexpr int kSimulatedCuts = 6;
 
-// If the number of layers times that of settings is larger than this, only settings whose rough estimate is at most
-// kPromising times the best time are searched further.
+// If the number of layers times that of settings is larger than this, the search is large: only settings whose rough
+// estimate is at most kPromising times the best time are searched further.
 constexpr int64_t kMostWork = 100'000;
 constexpr double kPromising = 1.15;
 

@@ -1,4 +1,4 @@
-// Tests: tests/planner/search/forced_settings_test.cpp
+// Tests: tests/planner/search/search_test.cpp, tests/planner/search/forced_settings_test.cpp
 #include "planner/search/step_estimate.h"
 
 #include <algorithm>
