@@ -24,4 +24,10 @@ CoarseLayers merge_layers(const PartitionRequest& request, int most);
 // Converts stages of groups into stages of the layers of `request`. If a group runs again, all of its layers do.
 void refine(const PartitionRequest& request, const CoarseLayers& coarse, Partition& partition);
 
+// Longer chains are cut only between groups, since a table of their stages would be too large.
+inline constexpr int kMostMovedLayers = 2048;
+
+// Returns the request with no other cuts than those within `reach` layers of the cuts of `known`.
+PartitionRequest near_cuts(const PartitionRequest& request, const Partition& known, int reach);
+
 }  // namespace xrun::planner

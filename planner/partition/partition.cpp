@@ -158,6 +158,15 @@ std::vector<Partition> partition_layers(const PartitionRequest& request) {
     each.bound = 0;
     refine(request, coarse, each);
   }
+  if (request.total == 0 && !found.empty() && std::ssize(request.layers) <= kMostMovedLayers) {
+    // The best cuts are moved layer by layer within the groups.
+    const int size = (static_cast<int>(request.layers.size()) + most - 1) / most;
+    std::vector<Partition> moved = run(near_cuts(request, found[0], size));
+    if (!moved.empty() && moved[0].objective < found[0].objective) {
+      moved[0].bound = 0;
+      found.insert(found.begin(), std::move(moved[0]));
+    }
+  }
   return found;
 }
 

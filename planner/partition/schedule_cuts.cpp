@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -237,28 +236,19 @@ class CutSearch {
 
 }  // namespace
 
-std::optional<Partition> find_faster_cuts(const PartitionRequest& request, Seconds best, const ScheduleCosts& costs) {
-  if (request.stages < 2 || request.total > 0 || costs.floor + costs.after >= best * kWorthwhile) {
+std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const Partition& known, Seconds best,
+                                          const ScheduleCosts& costs) {
+  if (request.stages < 2 || request.total > 0 || std::ssize(request.layers) > kMostMovedLayers ||
+      costs.floor + costs.after >= best * kWorthwhile) {
     return std::nullopt;
   }
+  const int layers = static_cast<int>(request.layers.size());
   const int most = most_layers(request);
-  if (std::ssize(request.layers) <= most) {
+  if (layers <= most) {
     return CutSearch(request, costs).run(best);
   }
-  const CoarseLayers coarse = merge_layers(request, most);
-  const auto refined = [&](Partition cuts) {
-    refine(request, coarse, cuts);
-    return cuts;
-  };
-  ScheduleCosts merged = costs;
-  merged.step = [&](const Partition& cuts) { return costs.step(refined(cuts)); };
-  merged.updates.clear();
-  for (size_t g = 0; g + 1 < coarse.begin.size() && !costs.updates.empty(); ++g) {
-    merged.updates.push_back(
-        std::accumulate(costs.updates.begin() + coarse.begin[g], costs.updates.begin() + coarse.begin[g + 1], 0.0));
-  }
-  std::optional<Partition> found = CutSearch(coarse.request, merged).run(best);
-  return found ? std::optional(refined(std::move(*found))) : std::nullopt;
+  const PartitionRequest near = near_cuts(request, known, 2 * ((layers + most - 1) / most));
+  return CutSearch(near, costs).run(best);
 }
 
 }  // namespace xrun::planner

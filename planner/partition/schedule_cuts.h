@@ -18,9 +18,10 @@ struct ScheduleCosts {
   int tries = 64;                     // the most calls of `step`
 };
 
-// Returns the cuts with the shortest step if it is more than a thousandth shorter than `best`, that of the cuts known
-// so far; otherwise nothing. Memory limits of the request hold; with a limit on the total, nothing is searched. The
-// search is given up after many steps.
-std::optional<Partition> find_faster_cuts(const PartitionRequest& request, Seconds best, const ScheduleCosts& costs);
+// Returns the cuts with the shortest step if it is more than a thousandth shorter than `best`, the step with the cuts
+// `known`; otherwise nothing. Memory limits of the request hold; with a limit on the total, nothing is searched. In a
+// long chain, only cuts near those of `known` are tried. The search is given up after many steps.
+std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const Partition& known, Seconds best,
+                                          const ScheduleCosts& costs);
 
 }  // namespace xrun::planner

@@ -104,15 +104,24 @@ void StageTimes::fill(int held, std::vector<Seconds>& times) {
   const int n = static_cast<int>(request_.layers.size());
   // A single stage has all layers.
   const bool whole = request_.stages == 1;
+  const auto is_cut = [&](int at) {
+    return at == n || (!whole && (at == 0 || !request_.layers[static_cast<size_t>(at)].joined));
+  };
   for (int begin = 0; begin < (whole ? 1 : n); ++begin) {
+    if (begin > 0 && !is_cut(begin)) {
+      continue;
+    }
     StageSums sums(request_, held, begin);
+    Seconds before = 0;  // the time of a shorter stage also stands at ends that are no cuts, so that times ascend
     for (int end = begin + 1; end <= n; ++end) {
+      Seconds& time = times[static_cast<size_t>(begin) * size_ + static_cast<size_t>(end)];
       sums.add_layer();
-      if (whole && end < n) {
-        continue;
-      }
       if (sums.forward() + sums.backward() > longest_) {
         break;
+      }
+      if (!is_cut(end)) {
+        time = before;
+        continue;
       }
       PartitionStage stage{.begin = begin, .end = end, .forward = sums.forward(), .backward = sums.backward()};
       stage.memory = sums.memory();
@@ -124,7 +133,8 @@ void StageTimes::fill(int held, std::vector<Seconds>& times) {
           break;  // more layers do not fit either
         }
       }
-      times[static_cast<size_t>(begin) * size_ + static_cast<size_t>(end)] = stage.time();
+      time = stage.time();
+      before = time;
     }
   }
 }

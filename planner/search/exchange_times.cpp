@@ -13,14 +13,6 @@
 namespace xrun::planner {
 namespace {
 
-// Returns how many values an update reads or writes for each element of a weight. An optimizer that needs norms first
-// reads the values in separate sweeps, which count.
-Bytes numbers_moved(const Module& module) {
-  const auto states = static_cast<Bytes>(optimizer_states(module).size());
-  const NormReads norms = norm_reads(module.train.optimizer);
-  return norms.sweeps * (2 + (norms.states ? states : 0)) + 4 + 2 * states;
-}
-
 // Adds the exchanges between nodes of a stage's replicas, on `devices`, for the sums of `bytes` of gradients.
 void add_sums(const ReplicaSums& sums, const std::vector<int>& devices, Bytes bytes, LinkLoad& load) {
   for (int round = 0; round < sums.rounds(); ++round) {
@@ -59,11 +51,14 @@ std::vector<int> devices_of(const SearchInput& input, const Setting& setting, in
   return devices;
 }
 
-Seconds sweep_time(const SearchInput& input, Bytes gradients) {
-  return input.cost.sweep(gradients * numbers_moved(input.module), input.machine.threads_of(0));
+// An optimizer that needs norms first reads the values in separate sweeps, which count.
+Bytes update_traffic(const Module& module) {
+  const auto states = static_cast<Bytes>(optimizer_states(module).size());
+  const NormReads norms = norm_reads(module.train.optimizer);
+  return norms.sweeps * (2 + (norms.states ? states : 0)) + 4 + 2 * states;
 }
 
-UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts) {
+UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts, Bytes traffic) {
   std::vector<std::vector<int>> devices;  // index: stage
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     devices.push_back(devices_of(input, setting, static_cast<int>(s)));
@@ -87,7 +82,7 @@ UpdateTimes update_times(const SearchInput& input, const Setting& setting, const
         (run > 1 && bytes > whole ? input.cost.reduce_scatter(bytes - whole, run) : 0) +
         (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * (setting.replicas / run), setting.replicas)
                                            : 0);
-    times.stages.push_back(sweep_time(input, bytes) + exchanged);
+    times.stages.push_back(input.cost.sweep(bytes * traffic, input.machine.threads_of(0)) + exchanged);
     add_sums(sums, devices[s], whole, load);
     std::vector<int> senders;  // a device of each sender
     for (size_t r = 0; r < devices[s].size(); r += static_cast<size_t>(run)) {

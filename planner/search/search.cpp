@@ -227,7 +227,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
       proven = is_best;
     }
   }
-  if (auto faster = find_faster_cuts(request, least, estimate.costs())) {
+  if (auto faster = find_faster_cuts(request, best, least, estimate.costs())) {
     best = std::move(*faster);
     apply_remat(input, request, best);
     proven = false;

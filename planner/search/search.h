@@ -71,10 +71,11 @@ struct UpdateTimes {
   std::vector<Seconds> stages;
   Seconds network = 0;  // the time of the sums of all stages on the links between nodes, which they share
 };
-UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts);
+// `traffic` is the result of update_traffic for the module.
+UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts, Bytes traffic);
 
-// Returns the time in which a device updates weights with `gradients` bytes of gradients.
-Seconds sweep_time(const SearchInput& input, Bytes gradients);
+// Returns how many bytes an update reads or writes for each byte of gradients. Evaluates the text of the optimizer.
+Bytes update_traffic(const Module& module);
 
 // Returns the time that the values of a micro-batch of all replicas take from the previous stage to stage `s`; for the
 // first stage, the time of a copy.

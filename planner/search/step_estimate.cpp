@@ -19,7 +19,8 @@ StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, con
       request_(request),
       head_(head),
       head_passes_(head_passes),
-      workers_(setting.replicas * input.machine.threads_of(0)) {}
+      workers_(setting.replicas * input.machine.threads_of(0)),
+      traffic_(update_traffic(input.module)) {}
 
 ScheduleRequest StepEstimate::passes(const Partition& cuts) const {
   ScheduleRequest order{.micro_batches = request_.micro_batches, .head_passes = head_passes_, .head = head_.pass()};
@@ -63,7 +64,7 @@ Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Worke
 StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
   const ScheduleRequest order = passes(cuts);
   StepTimes made{.schedule = simulate(make_schedule(setting_.pipeline, order), order)};
-  const UpdateTimes updates = update_times(input_, setting_, cuts);
+  const UpdateTimes updates = update_times(input_, setting_, cuts, traffic_);
   const bool wait = input_.module.train.sums_squares();  // the sum needs the gradients of all stages
   std::vector<Workers> changes;
   Seconds end = made.schedule.makespan;
@@ -97,7 +98,7 @@ Prediction StepEstimate::predict(const Partition& cuts) const {
 Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
   const CostModel& cost = input_.cost;
   const Machine& machine = input_.machine;
-  const UpdateTimes updates = update_times(input_, setting_, cuts);
+  const UpdateTimes updates = update_times(input_, setting_, cuts, traffic_);
   Seconds work = 0;
   for (const PartitionStage& stage : cuts.stages) {
     work += stage.time() * request_.micro_batches * workers_;
@@ -120,7 +121,7 @@ ScheduleCosts StepEstimate::costs() const {
                       .hand_over = cost.hand_over(),
                       .heads = head_.pass() * head_passes_};
   for (const Bytes gradients : input_.chain.gradients) {
-    costs.updates.push_back(sweep_time(input_, gradients));
+    costs.updates.push_back(cost.sweep(gradients * traffic_, machine.threads_of(0)));
   }
   Seconds work = 0;
   for (const PartitionLayer& layer : request_.layers) {

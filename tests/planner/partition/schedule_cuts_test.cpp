@@ -68,7 +68,7 @@ double best_makespan(const PartitionRequest& request, const ScheduleCosts& costs
   for (const Partition& one : partition(request)) {
     best = std::min(best, costs.step(one));
   }
-  const std::optional<Partition> faster = find_faster_cuts(request, best, costs);
+  const std::optional<Partition> faster = find_faster_cuts(request, {}, best, costs);
   improved = faster.has_value();
   return faster ? costs.step(*faster) : best;
 }
@@ -116,7 +116,7 @@ TEST(ScheduleCuts, PinsAndJoinedLayersHold) {
     for (const Partition& one : partition(request)) {
       best = std::min(best, costs.step(one));
     }
-    const auto faster = find_faster_cuts(request, best, costs);
+    const auto faster = find_faster_cuts(request, {}, best, costs);
     if (faster) {
       ++improved;
       for (size_t s = 1; s < faster->stages.size(); ++s) {
