@@ -12,12 +12,17 @@ namespace xrun::planner {
 
 // Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started
 // continues with its next round, the newest bucket first, so that the slices of this bucket travel while older buckets
-// are summed. At most `rounds + 1` buckets have terms in memory at the same time.
+// are summed. At most `rounds + 1` buckets have terms in memory at the same time. If the last backward pass of the
+// stage is cut, each of its segments precedes the first bucket that is final after it.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
   const ReplicaSums sums(program_);
   const size_t rounds = static_cast<size_t>(sums.rounds());
+  auto segment = stage_index == cut_stage_ ? segments_.begin() : segments_.end();
   for (size_t turn = 0; turn < buckets.size() + rounds && !buckets.empty(); ++turn) {
+    if (segment != segments_.end() && segment->first_bucket == turn) {
+      emit_segment(*segment++);
+    }
     for (size_t behind = 0; behind <= rounds; ++behind) {
       const size_t bucket = turn - behind;
       if (turn < behind || bucket >= buckets.size()) {
@@ -71,14 +76,14 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order of
-// the parameters, which is equal for all members of an exchange. A gradient that is larger than a bucket has a bucket
-// of its own.
+// Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order in
+// which the backward pass makes them, which is equal for all members of an exchange. A gradient that is larger than a
+// bucket has a bucket of its own.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;
   Bytes space = 0;
-  for (const ParamId param : std::set<ParamId>(gradients.begin(), gradients.end())) {
+  for (const ParamId param : gradients) {
     if (is_compressed(param) != compressed) {
       continue;
     }
