@@ -78,9 +78,19 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
 
 // Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order in
 // which the backward pass makes them, which is equal for all members of an exchange. A gradient that is larger than a
-// bucket has a bucket of its own.
+// bucket has a bucket of its own. Buckets that are sent during the backward pass are smaller if the stage has few
+// gradients, so that the first one can leave soon, and little is left to send at the end.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
+  constexpr Bytes kLeastBuckets = 8;
+  Bytes most = request_.module.schedule.bucket;
+  if (decision_.early_buckets) {
+    Bytes sum = 0;
+    for (const ParamId param : gradients) {
+      sum += type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
+    }
+    most = std::min(most, sum / kLeastBuckets);
+  }
   std::vector<Bucket> buckets;
   Bytes space = 0;
   for (const ParamId param : gradients) {
@@ -90,7 +100,7 @@ std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool com
     const Bytes bytes = type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
     if (buckets.empty() || bytes > space) {
       buckets.emplace_back();
-      space = request_.module.schedule.bucket;
+      space = most;
     }
     buckets.back().push_back(param);
     space -= bytes;
