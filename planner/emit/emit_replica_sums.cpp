@@ -5,6 +5,7 @@
 // exchanges overlap with computation.
 // Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/emit/buckets_test.cpp
 #include <algorithm>
+#include <span>
 
 #include "planner/emit/emitter.h"
 
@@ -13,28 +14,37 @@ namespace xrun::planner {
 // Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started
 // continues with its next round, the newest bucket first, so that the slices of this bucket travel while older buckets
 // are summed. At most `rounds + 1` buckets have terms in memory at the same time. If the last backward pass of the
-// stage is cut, each of its segments precedes the first bucket that is final after it.
+// stage is cut, all buckets that are final after a segment take one turn, which follows the segment. They are summed
+// after the next segment, so that no segment waits for the network.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
-  const ReplicaSums sums(program_);
-  const size_t rounds = static_cast<size_t>(sums.rounds());
-  auto segment = stage_index == cut_stage_ ? segments_.begin() : segments_.end();
-  for (size_t turn = 0; turn < buckets.size() + rounds && !buckets.empty(); ++turn) {
-    if (segment != segments_.end() && segment->first_bucket == turn) {
+  const std::span<const Segment> segments =
+      stage_index == cut_stage_ ? std::span<const Segment>(segments_) : std::span<const Segment>();
+  std::vector<std::span<const Bucket>> turns;
+  for (size_t first = 0; first < buckets.size(); first += turns.back().size()) {
+    const auto next = std::ranges::find_if(segments, [&](const Segment& each) { return each.first_bucket > first; });
+    const size_t end = next == segments.end() ? first + 1 : next->first_bucket;
+    turns.push_back(std::span(buckets).subspan(first, end - first));
+  }
+  const size_t rounds = static_cast<size_t>(ReplicaSums(program_).rounds());
+  auto segment = segments.begin();
+  for (size_t turn = 0; turn < turns.size() + rounds && !turns.empty(); ++turn) {
+    if (segment != segments.end() && turn < turns.size() && &buckets[segment->first_bucket] == turns[turn].data()) {
       emit_segment(*segment++);
     }
     for (size_t behind = 0; behind <= rounds; ++behind) {
-      const size_t bucket = turn - behind;
-      if (turn < behind || bucket >= buckets.size()) {
+      if (turn < behind || turn - behind >= turns.size()) {
         continue;
       }
-      if (behind > 0) {
-        emit_sums(stage_index, static_cast<int>(behind) - 1, buckets[bucket]);
-      }
-      if (behind < rounds) {
-        emit_slices_to_owners(stage_index, static_cast<int>(behind), buckets[bucket]);
-      } else {
-        emit_slices_to_all(stage_index, buckets[bucket]);
+      for (const Bucket& bucket : turns[turn - behind]) {
+        if (behind > 0) {
+          emit_sums(stage_index, static_cast<int>(behind) - 1, bucket);
+        }
+        if (behind < rounds) {
+          emit_slices_to_owners(stage_index, static_cast<int>(behind), bucket);
+        } else {
+          emit_slices_to_all(stage_index, bucket);
+        }
       }
     }
   }
