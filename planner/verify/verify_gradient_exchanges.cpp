@@ -2,8 +2,9 @@
 // them; sums are sent to all replicas; pairs of compressed gradients are sent to all replicas; gradients of a tied
 // weight are sent to the other stages that read it. For each exchange, the check derives the blocks of each member and
 // compares them with its operands. Exchanges may combine several gradients, in the order in which the backward pass
-// makes them; at the end, all gradients of a stage must have been exchanged in all rounds. Tests:
-// tests/planner/program/replica_sums_test.cpp, tests/planner/verify/verify_operands_test.cpp
+// makes them, or in that of the weights in plans of 0.1.0; at the end, all gradients of a stage must have been
+// exchanged in all rounds.
+// Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/emit/buckets_test.cpp
 #include <algorithm>
 #include <map>
 
@@ -20,6 +21,7 @@ class GradientExchanges : ExchangeView {
       whole_.push_back(gradients_in_order(stage, false));
       compressed_.push_back(gradients_in_order(stage, true));
     }
+    use_order_of_weights();
   }
 
   Status run() {
@@ -48,6 +50,34 @@ class GradientExchanges : ExchangeView {
       ordered.push_back(param);
     }
     return ordered;
+  }
+
+  // Sorts the gradients of each stage whose exchanges have them in the order of the weights.
+  void use_order_of_weights() {
+    std::set<int> others;                                                     // stages with another order
+    std::map<std::tuple<int, int, bool, std::set<int>>, ParamId> last_param;  // key: stage, replica, kind and members
+    for (const Instruction& one : program_.instructions) {
+      begin(one);
+      if (exchange() != Exchange::kTerms || !check_stage().ok()) {
+        continue;
+      }
+      for (const Operand& operand : one.operands) {
+        const ParamId param = program_.buffer(operand.buffer).param;
+        if (param.valid()) {
+          ParamId& last = last_param[{one.stage, one.replica, compressed(param), members_.at(one.group)}];
+          if (last.valid() && param < last) {
+            others.insert(one.stage);
+          }
+          last = param;
+        }
+      }
+    }
+    for (const Stage& stage : program_.stages) {
+      if (!others.contains(stage.index)) {
+        std::ranges::sort(whole_[static_cast<size_t>(stage.index)]);
+        std::ranges::sort(compressed_[static_cast<size_t>(stage.index)]);
+      }
+    }
   }
 
   Status check() {
