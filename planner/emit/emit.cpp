@@ -148,7 +148,10 @@ bool Emitter::is_head_ready(int pass) const {
 void Emitter::take(int stage_index, int replica, const Action& action) {
   const bool backward = action.kind == ActionKind::kBackward;
   const auto i = static_cast<size_t>(action.index);
-  emit_pass(stage_index, replica, action.index, backward);
+  const bool cut = backward && stage_index == cut_stage_ && action.index + 1 == per_replica();
+  if (!cut) {  // the segments of a pass are emitted with the exchanges of their gradients
+    emit_pass(stage_index, replica, action.index, backward);
+  }
   emit_crossings(stage_index, replica, action.index, backward);
   auto& done = (backward ? backward_ : forward_)[static_cast<size_t>(stage_index)];
   done[static_cast<size_t>(replica)][i] = true;

@@ -5,6 +5,7 @@
 // exchanges overlap with computation.
 // Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/emit/buckets_test.cpp
 #include <algorithm>
+#include <span>
 
 #include "planner/emit/emitter.h"
 
@@ -12,24 +13,38 @@ namespace xrun::planner {
 
 // Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started
 // continues with its next round, the newest bucket first, so that the slices of this bucket travel while older buckets
-// are summed. At most `rounds + 1` buckets have terms in memory at the same time.
+// are summed. At most `rounds + 1` buckets have terms in memory at the same time. If the last backward pass of the
+// stage is cut, all buckets that are final after a segment take one turn, which follows the segment. They are summed
+// after the next segment, so that no segment waits for the network.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
-  const ReplicaSums sums(program_);
-  const size_t rounds = static_cast<size_t>(sums.rounds());
-  for (size_t turn = 0; turn < buckets.size() + rounds && !buckets.empty(); ++turn) {
+  const std::span<const Segment> segments =
+      stage_index == cut_stage_ ? std::span<const Segment>(segments_) : std::span<const Segment>();
+  std::vector<std::span<const Bucket>> turns;
+  for (size_t first = 0; first < buckets.size(); first += turns.back().size()) {
+    const auto next = std::ranges::find_if(segments, [&](const Segment& each) { return each.first_bucket > first; });
+    const size_t end = next == segments.end() ? first + 1 : next->first_bucket;
+    turns.push_back(std::span(buckets).subspan(first, end - first));
+  }
+  const size_t rounds = static_cast<size_t>(ReplicaSums(program_).rounds());
+  auto segment = segments.begin();
+  for (size_t turn = 0; turn < turns.size() + rounds && !turns.empty(); ++turn) {
+    if (segment != segments.end() && turn < turns.size() && &buckets[segment->first_bucket] == turns[turn].data()) {
+      emit_segment(*segment++);
+    }
     for (size_t behind = 0; behind <= rounds; ++behind) {
-      const size_t bucket = turn - behind;
-      if (turn < behind || bucket >= buckets.size()) {
+      if (turn < behind || turn - behind >= turns.size()) {
         continue;
       }
-      if (behind > 0) {
-        emit_sums(stage_index, static_cast<int>(behind) - 1, buckets[bucket]);
-      }
-      if (behind < rounds) {
-        emit_slices_to_owners(stage_index, static_cast<int>(behind), buckets[bucket]);
-      } else {
-        emit_slices_to_all(stage_index, buckets[bucket]);
+      for (const Bucket& bucket : turns[turn - behind]) {
+        if (behind > 0) {
+          emit_sums(stage_index, static_cast<int>(behind) - 1, bucket);
+        }
+        if (behind < rounds) {
+          emit_slices_to_owners(stage_index, static_cast<int>(behind), bucket);
+        } else {
+          emit_slices_to_all(stage_index, bucket);
+        }
       }
     }
   }
@@ -71,21 +86,31 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order of
-// the parameters, which is equal for all members of an exchange. A gradient that is larger than a bucket has a bucket
-// of its own.
+// Returns the buckets of the compressed gradients of a stage, or of its other gradients. Gradients are in the order in
+// which the backward pass makes them, which is equal for all members of an exchange. A gradient that is larger than a
+// bucket has a bucket of its own. Buckets that are sent during the backward pass are smaller if the stage has few
+// gradients, so that the first one can leave soon, and little is left to send at the end.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
+  constexpr Bytes kLeastBuckets = 8;
+  Bytes most = request_.module.schedule.bucket;
+  if (decision_.early_buckets) {
+    Bytes sum = 0;
+    for (const ParamId param : gradients) {
+      sum += type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
+    }
+    most = std::min(most, sum / kLeastBuckets);
+  }
   std::vector<Bucket> buckets;
   Bytes space = 0;
-  for (const ParamId param : std::set<ParamId>(gradients.begin(), gradients.end())) {
+  for (const ParamId param : gradients) {
     if (is_compressed(param) != compressed) {
       continue;
     }
     const Bytes bytes = type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
     if (buckets.empty() || bytes > space) {
       buckets.emplace_back();
-      space = request_.module.schedule.bucket;
+      space = most;
     }
     buckets.back().push_back(param);
     space -= bytes;

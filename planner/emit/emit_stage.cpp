@@ -37,6 +37,7 @@ void Emitter::fill_stages() {
       backward_layouts_.back() = layout_block(graph_, request_.facts, nodes, flow.backward_locals, g);
     }
   }
+  cut_last_pass();
 }
 
 // Adds the host buffers for the inputs that stages and heads read, one for each position of the loader's ring.
@@ -199,24 +200,29 @@ BufferId Emitter::add_scratch(int device, Bytes slice, const std::string& name) 
 void Emitter::emit_pass(int stage_index, int replica, int index, bool backward) {
   const Stage& one = stage(stage_index);
   const StageFlow& flow = flow_.stages[static_cast<size_t>(stage_index)];
-  const BlockLayout& layout = (backward ? backward_layouts_ : forward_layouts_)[static_cast<size_t>(stage_index)];
+  Segment all{.nodes = backward ? one.recomputed : one.forward,
+              .kept = backward ? flow.sent_gradients : flow.kept,
+              .layout = (backward ? backward_layouts_ : forward_layouts_)[static_cast<size_t>(stage_index)],
+              .time = backward ? one.backward_time : one.forward_time};
+  if (backward) {
+    all.nodes.insert(all.nodes.end(), one.backward.begin(), one.backward.end());
+  }
+  if (!all.nodes.empty()) {
+    emit_pass(stage_index, replica, index, backward, all);
+  }
+}
+
+void Emitter::emit_pass(int stage_index, int replica, int index, bool backward, const Segment& segment) {
+  const BlockLayout& layout = segment.layout;
   const int micro_batch = global_micro_batch(replica, index);
   Instruction pass{.kind = backward ? Kind::kBackward : Kind::kForward,
                    .device = device_of(stage_index, replica),
                    .stage = stage_index,
                    .replica = replica,
                    .micro_batch = micro_batch,
-                   .predicted = backward ? one.backward_time : one.forward_time};
-  if (backward) {
-    pass.nodes = one.recomputed;
-    pass.nodes.insert(pass.nodes.end(), one.backward.begin(), one.backward.end());
-  } else {
-    pass.nodes = one.forward;
-  }
-  if (pass.nodes.empty()) {
-    return;
-  }
-  for (const ValueId value : backward ? flow.sent_gradients : flow.kept) {
+                   .nodes = segment.nodes,
+                   .predicted = segment.time};
+  for (const ValueId value : segment.kept) {
     if (!place(value, pass.device, micro_batch).valid()) {
       add_activation(value, pass.device, replica, micro_batch);
     }

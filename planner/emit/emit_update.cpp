@@ -138,19 +138,28 @@ void Emitter::add_fold(NodeId id, int device, Instruction& update) const {
   }
 }
 
+// Emits the sums over the partials of some gradients of a stage, one instruction for each replica.
+void Emitter::emit_folds(int stage_index, const std::vector<ParamId>& gradients) {
+  for (int replica = 0; program_.partials > program_.replicas && replica < program_.replicas; ++replica) {
+    Instruction fold{.kind = Kind::kFoldPartials,
+                     .device = device_of(stage_index, replica),
+                     .stage = stage_index,
+                     .replica = replica};
+    for (const ParamId param : gradients) {
+      fold.operands.push_back(gradient_operand(Role::kGradient, Access::kUpdate, param, fold.device));
+    }
+    add(std::move(fold));
+  }
+}
+
 void Emitter::emit_folds() {
   for (const Stage& one : program_.stages) {
     const StageFlow& flow = flow_.stages[static_cast<size_t>(one.index)];
     if (flow.gradients.empty()) {
       continue;
     }
-    for (int replica = 0; program_.partials > program_.replicas && replica < program_.replicas; ++replica) {
-      Instruction fold{
-          .kind = Kind::kFoldPartials, .device = device_of(one.index, replica), .stage = one.index, .replica = replica};
-      for (const ParamId param : flow.gradients) {
-        fold.operands.push_back(gradient_operand(Role::kGradient, Access::kUpdate, param, fold.device));
-      }
-      add(std::move(fold));
+    if (one.index != cut_stage_) {
+      emit_folds(one.index, flow.gradients);
     }
     emit_sender_sums(one.index);
     if (!compresses_late()) {

@@ -1,6 +1,6 @@
 // The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
 // emit_head_statistics.cpp, emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp,
-// emit_tied_sums.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
+// emit_segments.cpp, emit_tied_sums.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -28,6 +28,16 @@ class Emitter {
   Result<Program> run();
 
  private:
+  // The part of a pass that one instruction runs: all nodes of the pass, or a range of them (emit_segments.cpp).
+  struct Segment {
+    std::vector<NodeId> nodes;
+    std::vector<ValueId> kept;  // values that get buffers, unless they have one
+    BlockLayout layout;
+    Seconds time = 0;
+    size_t first_bucket = 0;         // index of the first bucket of gradients that is final after the segment
+    std::vector<ParamId> gradients;  // weights whose gradients are final after the segment
+  };
+
   // emit.cpp
   Status check_request() const;
   Status walk_schedule();
@@ -42,6 +52,7 @@ class Emitter {
   void add_parameter(ParamId param, int stage, int replica);
   void add_row_buffers();
   void emit_pass(int stage, int replica, int index, bool backward);
+  void emit_pass(int stage, int replica, int index, bool backward, const Segment& segment);
   void emit_crossings(int stage, int replica, int index, bool backward);
   void emit_statistics_gather(int stage);
 
@@ -124,6 +135,7 @@ class Emitter {
   void emit_stage_update(const Stage& stage, int replica);
   void add_weight_update(ParamId param, int device, Instruction& update);
   void emit_folds();
+  void emit_folds(int stage, const std::vector<ParamId>& gradients);
   void emit_norms();
   void emit_head_norms(NormOperands& made);
   void emit_norms_gather(const NormOperands& made);
@@ -158,6 +170,12 @@ class Emitter {
   Instruction slices_to_all(int stage, int replica, const Bucket& bucket) const;
   Instruction sum_of_slices(int stage, int replica, int round, const Bucket& bucket) const;
   Operand slice_operand(Role role, ParamId param, int device, Slice slice) const;
+
+  // emit_segments.cpp
+  void cut_last_pass();
+  void divide_time(Seconds whole);
+  void emit_segment(const Segment& segment);
+  Seconds node_time(NodeId id) const;
 
   // emit_tied_sums.cpp
   void emit_tied_sums();
@@ -229,6 +247,8 @@ class Emitter {
   std::vector<bool> heads_done_;  // index: head pass; whether its instructions are emitted
   int next_head_ = 0;
   int groups_ = 0;
+  int cut_stage_ = -1;                        // the stage whose last backward pass is cut; -1: no pass is cut
+  std::vector<Segment> segments_;             // the segments of this pass
   std::vector<BlockLayout> forward_layouts_;  // index: stage
   std::vector<BlockLayout> backward_layouts_;
   std::set<BufferId> zeroed_;  // gradient buffers that an emitted backward pass sets to zero

@@ -38,7 +38,7 @@ class Cheapest {
     // The limit of visits permits at least one descent to a solution. In addition, each stage gets a part of the visits
     // that are allowed for the table of all stages.
     const double stages = static_cast<double>(request.layers.size()) * static_cast<double>(request.layers.size());
-    visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(5e7 / stages));
+    visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(1e7 / stages));
     search(0, need, 0);
   }
 

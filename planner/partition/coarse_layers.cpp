@@ -1,6 +1,13 @@
 #include "planner/partition/coarse_layers.h"
 
+#include <algorithm>
+
 namespace xrun::planner {
+
+int most_layers(const PartitionRequest& request) {
+  const bool chosen = request.shares_memory() || (request.cap > 0 && request.recompute == Recompute::kAuto);
+  return chosen ? 256 : 2048;
+}
 
 CoarseLayers merge_layers(const PartitionRequest& request, int most) {
   CoarseLayers coarse{.request = request};
@@ -56,6 +63,21 @@ void refine(const PartitionRequest& request, const CoarseLayers& coarse, Partiti
       }
     }
   }
+}
+
+PartitionRequest near_cuts(const PartitionRequest& request, const Partition& known, int reach) {
+  PartitionRequest near = request;
+  const int n = static_cast<int>(request.layers.size());
+  std::vector<bool> within(request.layers.size(), false);
+  for (const PartitionStage& stage : known.stages) {
+    for (int l = std::max(0, stage.begin - reach); l < std::min(n, stage.begin + reach + 1) && stage.begin > 0; ++l) {
+      within[static_cast<size_t>(l)] = true;
+    }
+  }
+  for (size_t l = 1; l < within.size(); ++l) {
+    near.layers[l].joined = near.layers[l].joined || !within[l];
+  }
+  return near;
 }
 
 }  // namespace xrun::planner

@@ -19,13 +19,17 @@ bool CutRules::may_have(int stage, int layer) const {
   return pinned < 0 || pinned == stage;
 }
 
+bool CutRules::may_cut(int layer) const {
+  const int last = request_.last_cut > 0 ? request_.last_cut : layers_ - 1;
+  return layer > 0 && layer <= last && !request_.layers[static_cast<size_t>(layer)].joined;
+}
+
 bool CutRules::may_begin(int stage, int layer) const {
   if (stage == 0 || layer == 0) {
     return stage == 0 && layer == 0 && may_have(0, 0);
   }
-  const int last = request_.last_cut > 0 ? request_.last_cut : layers_ - 1;
-  return stage < request_.stages && layer <= last && layer <= layers_ - (request_.stages - stage) &&
-         !request_.layers[static_cast<size_t>(layer)].joined && may_have(stage, layer);
+  return stage < request_.stages && layer <= layers_ - (request_.stages - stage) && may_cut(layer) &&
+         may_have(stage, layer);
 }
 
 int CutRules::last_end(int stage, int layer) const {

@@ -14,6 +14,8 @@ class CutRules {
 
   // Whether a stage may have a layer.
   bool may_have(int stage, int layer) const;
+  // Whether a cut before a layer is legal.
+  bool may_cut(int layer) const;
   // Whether a stage may begin at a layer: the first one at layer 0 alone.
   bool may_begin(int stage, int layer) const;
   // The last end of a stage that has `layer`, or less than or equal to `layer` if there is none. Later stages need a

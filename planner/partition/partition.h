@@ -2,6 +2,7 @@
 // (docs/internals/algorithms.md, "Partition").
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/base/units.h"
@@ -82,6 +83,10 @@ int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_b
 // best one found. The other partitions are optima under other bounds of the largest stage; a simulated schedule may be
 // faster with one of them. Limits that several stages share are handled by planner/partition/shared_limits.h.
 std::vector<Partition> partition(const PartitionRequest& request);
+
+// Returns cuts with the smallest largest stage, in time that is nearly proportional to the layers. With limits of
+// memory or pins, returns the first result of `partition`; nothing if there are no cuts.
+std::optional<Partition> balanced_partition(const PartitionRequest& request);
 
 // Returns the sum of stage times and hops + (M - 1) x largest stage time. The times of the stages are set.
 Seconds objective_of(const PartitionRequest& request, const Partition& partition);

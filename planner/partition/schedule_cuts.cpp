@@ -1,14 +1,12 @@
 // Depth-first branch and bound over the ends of the stages, from the first to the last. M micro-batches pass through
-// stages with times f and b, so a step takes at least
-//   - for each stage, the time that one micro-batch takes through the stages before it, there and back, plus M · (f +
-//   b);
-//   - under 1F1B, the time that one micro-batch takes through all stages plus (M - 1) times the largest f, or the
-//   largest
-//     b;
+// stages with times f and b, and each stage then updates its weights, so a step takes at least
+//   - for each stage, M · (f + b) plus the larger of two times: that of one micro-batch through the stages before it,
+//     there and back; and that of one micro-batch to it, with the update of the stage;
+//   - under 1F1B, the time that one micro-batch takes through all stages plus (M - 1) times the largest f or b;
 //   - under GPipe, that time plus (M - 1) times the sum of the largest f and the largest b, which is exact without
-//   hops.
+//     hops and updates.
 // Each of these largest numbers has a least value for the stages that are still open, which dynamic programming finds
-// beforehand. A branch whose bound is no less than a thousandth below the best makespan is cut off.
+// beforehand. A branch whose bound is no less than a thousandth below the best step is cut off.
 // Tests: tests/planner/partition/schedule_cuts_test.cpp
 #include "planner/partition/schedule_cuts.h"
 
@@ -17,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/partition/coarse_layers.h"
 #include "planner/partition/cut_rules.h"
 #include "planner/partition/stage_times.h"
 
@@ -24,10 +23,8 @@ namespace xrun::planner {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kWorthwhile = 1 - 1e-3;  // a makespan that is less than this part of the best one is an improvement
-constexpr int kMostSchedules = 64;        // that are simulated
+constexpr double kWorthwhile = 1 - 1e-3;  // a step that is less than this part of the best one is an improvement
 constexpr int64_t kMostBranches = 200'000;
-constexpr int kMostLayers = 2048;  // longer chains are cut only between groups, and not by this search
 
 class CutSearch {
  public:
@@ -38,11 +35,18 @@ class CutSearch {
       sums.add_layer();
       forward_.push_back(sums.forward());
       both_.push_back(sums.forward() + sums.backward());
+      const Seconds update = costs.updates.empty() ? 0.0 : costs.updates[static_cast<size_t>(l)];
+      updates_.push_back(updates_.back() + update);
+    }
+    for (int s = 0; s <= request.stages; ++s) {
+      find_legal_ends(s);
     }
     if (request.cap > 0) {
       table_.emplace(request);
     }
-    least_load_ = least_largest([&](int s, int begin, int end) { return passed(s, begin) + load(s, begin, end); });
+    least_load_ = least_largest([&](int s, int begin, int end) {
+      return std::max(passed(s, begin), reached(s, begin) + update(begin, end)) + load(s, begin, end);
+    });
     least_forward_ = least_largest([&](int s, int begin, int end) { return times(s, begin, end).first; });
     least_backward_ = least_largest([&](int s, int begin, int end) { return times(s, begin, end).second; });
   }
@@ -59,8 +63,9 @@ class CutSearch {
 
   // Seconds of a step so far, and the largest numbers of the closed stages.
   struct Branch {
-    Seconds passed = 0;  // time of a micro-batch through the closed stages
-    Seconds load = 0;    // largest sum of the time before a stage and of its M micro-batches
+    Seconds passed = 0;   // time of a micro-batch through the closed stages
+    Seconds reached = 0;  // its forward passes alone
+    Seconds load = 0;     // largest time of a stage with the times before and after it
     Seconds forward = 0;
     Seconds backward = 0;
   };
@@ -84,30 +89,55 @@ class CutSearch {
     const auto [forward, backward] = times(s, begin, end);
     return request_.micro_batches * (forward + backward);
   }
-  // The least time of a micro-batch through the stages before stage `s`.
+  Seconds update(int begin, int end) const {
+    return updates_[static_cast<size_t>(end)] - updates_[static_cast<size_t>(begin)];
+  }
+  // The least time of a micro-batch to stage `s`, which begins at layer `begin`, and through the stages before it there
+  // and back.
+  Seconds reached(int s, int begin) const { return forward_[static_cast<size_t>(begin)] + s * costs_.hand_over; }
   Seconds passed(int s, int begin) const { return both_[static_cast<size_t>(begin)] + 2 * s * costs_.hand_over; }
 
-  // The least value of the largest of `number` over this stage and all later ones. `number` grows with the end.
+  // Sets for each position the next one at which stage `s` may end.
+  void find_legal_ends(int s) {
+    auto& next = next_end_.emplace_back(static_cast<size_t>(layers_) + 2, layers_ + 1);
+    for (int end = layers_; end > 0 && s < request_.stages; --end) {
+      next[static_cast<size_t>(end)] = rules_.may_end(s, end) ? end : next[static_cast<size_t>(end) + 1];
+    }
+  }
+
+  // A lower bound of the largest of `number` over this stage and all later ones. `number` grows with the end. A
+  // position after which less is left than after an earlier one has the bound of the earlier one at most, so that the
+  // best end of a stage is found by bisection.
   template <typename Number>
   LeastTable least_largest(const Number& number) const {
-    LeastTable least(static_cast<size_t>(request_.stages) + 1,
-                     std::vector<double>(static_cast<size_t>(layers_) + 1, kInfinity));
+    const auto width = static_cast<size_t>(layers_) + 1;
+    LeastTable least(static_cast<size_t>(request_.stages) + 1, std::vector<double>(width, kInfinity));
     least.back().back() = 0;
+    std::vector<double> after = least.back();  // least[s + 1], or less, descending
     for (int s = request_.stages - 1; s >= 0; --s) {
+      auto& now = least[static_cast<size_t>(s)];
+      const auto& next = next_end_[static_cast<size_t>(s)];
       for (int begin = s; begin < layers_; ++begin) {
         if (!rules_.may_begin(s, begin)) {
           continue;
         }
-        double& now = least[static_cast<size_t>(s)][static_cast<size_t>(begin)];
-        for (int end = begin + 1; end <= rules_.last_end(s, begin); ++end) {
-          const double here = number(s, begin, end);
-          if (here >= now) {
-            break;
-          }
-          if (rules_.may_end(s, end)) {
-            now = std::min(now, std::max(here, least[static_cast<size_t>(s) + 1][static_cast<size_t>(end)]));
-          }
+        int low = begin + 1;
+        int high = rules_.last_end(s, begin) + 1;
+        while (low < high) {
+          const int middle = (low + high) / 2;
+          number(s, begin, middle) >= after[static_cast<size_t>(middle)] ? high = middle : low = middle + 1;
         }
+        // Before `low`, what follows is larger than the stage, and least after the last of these ends.
+        double& value = now[static_cast<size_t>(begin)];
+        value = low - 1 > begin && next[static_cast<size_t>(begin) + 1] < low ? after[static_cast<size_t>(low) - 1]
+                                                                              : kInfinity;
+        if (const int end = next[static_cast<size_t>(low)]; end <= rules_.last_end(s, begin)) {
+          value = std::min(value, number(s, begin, end));
+        }
+      }
+      after = now;
+      for (size_t l = 1; l < width; ++l) {
+        after[l] = std::min(after[l], after[l - 1]);
       }
     }
     return least;
@@ -120,16 +150,15 @@ class CutSearch {
     const double forward = std::max(branch.forward, least_forward_[s][l]);
     const double backward = std::max(branch.backward, least_backward_[s][l]);
     const Seconds all = branch.passed + both_.back() - both_[l] + 2 * (request_.stages - closed) * costs_.hand_over;
+    const double later = closed < request_.stages ? least_load_[s][l] : 0;
+    const double load = std::max({branch.load, later, costs_.floor - costs_.heads}) + costs_.heads;
     if (request_.pipeline == PipelineKind::kGpipe) {
-      return all + more * (forward + backward) + costs_.heads;
+      return costs_.after + std::max(load, all + more * (forward + backward) + costs_.heads);
     }
-    // Layers that run again in the closed stages also delay the open ones.
-    const double later = least_load_[s][l] + branch.passed - passed(closed, end);
-    return std::max({std::max(branch.load, closed < request_.stages ? later : 0) + costs_.heads, all + more * forward,
-                     all + more * backward});
+    return costs_.after + std::max({load, all + more * forward, all + more * backward});
   }
 
-  bool ended() const { return schedules_ >= kMostSchedules || branches_ >= kMostBranches; }
+  bool ended() const { return schedules_ >= costs_.tries || branches_ >= kMostBranches; }
 
   void visit(int s, const Branch& branch) {
     if (s == request_.stages) {
@@ -141,8 +170,10 @@ class CutSearch {
     for (int end = begin + 1; end <= rules_.last_end(s, begin) && time(s, begin, end) < kInfinity; ++end) {
       const auto [forward, backward] = times(s, begin, end);
       Child child{.end = end, .branch = branch};
-      child.branch.load = std::max(branch.load, branch.passed + load(s, begin, end));
+      child.branch.load =
+          std::max(branch.load, std::max(branch.passed, branch.reached + update(begin, end)) + load(s, begin, end));
       child.branch.passed += forward + backward;
+      child.branch.reached += forward;
       child.branch.forward = std::max(branch.forward, forward);
       child.branch.backward = std::max(branch.backward, backward);
       ++branches_;
@@ -150,7 +181,7 @@ class CutSearch {
         child.bound = bound(s + 1, end, child.branch);
         children.push_back(child);
       }
-      if (child.branch.load + costs_.heads >= best_ * kWorthwhile) {
+      if (child.branch.load + costs_.heads + costs_.after >= best_ * kWorthwhile) {
         break;
       }
     }
@@ -178,8 +209,8 @@ class CutSearch {
     }
     ++schedules_;
     made.objective = objective_of(request_, made);
-    if (const Seconds makespan = costs_.makespan(made); makespan < best_ * kWorthwhile) {
-      best_ = makespan;
+    if (const Seconds step = costs_.step(made); step < best_ * kWorthwhile) {
+      best_ = step;
       found_ = std::move(made);
     }
   }
@@ -191,6 +222,8 @@ class CutSearch {
   std::optional<StageTimes> table_;  // only if memory has a limit
   std::vector<Seconds> forward_{0};  // sums over the layers before a layer
   std::vector<Seconds> both_{0};
+  std::vector<Seconds> updates_{0};
+  std::vector<std::vector<int>> next_end_;  // [stage][position]
   LeastTable least_load_;
   LeastTable least_forward_;
   LeastTable least_backward_;
@@ -203,16 +236,19 @@ class CutSearch {
 
 }  // namespace
 
-std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const std::vector<Partition>& found,
+std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const Partition& known, Seconds best,
                                           const ScheduleCosts& costs) {
-  if (request.stages < 2 || request.shares_memory() || std::ssize(request.layers) > kMostLayers) {
+  if (request.stages < 2 || request.shares_memory() || std::ssize(request.layers) > kMostMovedLayers ||
+      costs.floor + costs.after >= best * kWorthwhile) {
     return std::nullopt;
   }
-  double best = kInfinity;
-  for (const Partition& one : found) {
-    best = std::min(best, costs.makespan(one));
+  const int layers = static_cast<int>(request.layers.size());
+  const int most = most_layers(request);
+  if (layers <= most) {
+    return CutSearch(request, costs).run(best);
   }
-  return CutSearch(request, costs).run(best);
+  const PartitionRequest near = near_cuts(request, known, 2 * ((layers + most - 1) / most));
+  return CutSearch(near, costs).run(best);
 }
 
 }  // namespace xrun::planner

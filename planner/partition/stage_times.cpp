@@ -8,29 +8,99 @@ namespace xrun::planner {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMargin = 1.05;
+
+// Returns a time that no stage of the best cuts takes, for the objective and for schedules: M micro-batches in such a
+// stage take longer than the best cuts if everything runs again, with a margin for hops and hand-overs. Infinite if no
+// such cuts fit.
+Seconds longest_useful(const PartitionRequest& request) {
+  if (request.recompute != Recompute::kAuto) {
+    return kInfinity;
+  }
+  PartitionRequest all = request;
+  all.total = 0;
+  all.nodes.clear();
+  for (PartitionLayer& layer : all.layers) {
+    layer.backward += layer.inputs_again;  // which chosen layers may need
+  }
+  all.candidates = 1;
+  all.recompute = Recompute::kAll;
+  const std::vector<Partition> cuts = partition(all);
+  return cuts.empty() ? kInfinity : kMargin * cuts[0].objective / request.micro_batches;
+}
 
 }  // namespace
 
 StageTimes::StageTimes(const PartitionRequest& request) : request_(request), size_(request.layers.size() + 1) {
+  if (request.cap == 0) {
+    sums_.push_back(0);
+    StageSums sums(request, 1, 0);
+    for (size_t l = 0; l < request.layers.size(); ++l) {
+      sums.add_layer();
+      sums_.push_back(sums.forward() + sums.backward());
+    }
+    return;
+  }
+  longest_ = longest_useful(request);
   for (int s = 0; s < request.stages; ++s) {
     const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
-    // Without a limit of memory, the number of held micro-batches makes no difference.
-    std::vector<Seconds>& times = by_held_[request.cap == 0 ? 0 : held];
+    std::vector<Seconds>& times = by_held_[held];
     if (times.empty()) {
       fill(held, times);
     }
     by_stage_.push_back(&times);
   }
+  for (const auto& [held, table] : by_held_) {
+    std::copy_if(table.begin(), table.end(), std::back_inserter(distinct_), [](Seconds t) { return t < kInfinity; });
+  }
+  std::sort(distinct_.begin(), distinct_.end());
+  distinct_.erase(std::unique(distinct_.begin(), distinct_.end()), distinct_.end());
 }
 
-std::vector<Seconds> StageTimes::distinct_times() const {
-  std::vector<Seconds> times;
-  for (const auto& [held, table] : by_held_) {
-    std::copy_if(table.begin(), table.end(), std::back_inserter(times), [](Seconds t) { return t < kInfinity; });
+int StageTimes::end_within(Seconds limit, int s, int begin, int last) const {
+  int low = begin;  // the stage without layers takes no time
+  for (int high = std::max(begin, last); low < high;) {
+    const int middle = (low + high + 1) / 2;
+    time(s, begin, middle) <= limit ? low = middle : high = middle - 1;
   }
-  std::sort(times.begin(), times.end());
-  times.erase(std::unique(times.begin(), times.end()), times.end());
-  return times;
+  return low;
+}
+
+Seconds StageTimes::above(Seconds time) const {
+  if (!free()) {
+    const auto at = std::upper_bound(distinct_.begin(), distinct_.end(), time);
+    return at == distinct_.end() ? kInfinity : *at;
+  }
+  Seconds least = kInfinity;
+  size_t end = 0;
+  for (size_t begin = 0; begin + 1 < size_; ++begin) {
+    end = std::max(end, begin + 1);
+    while (end < size_ && sums_[end] - sums_[begin] <= time) {
+      ++end;
+    }
+    if (end == size_) {
+      break;
+    }
+    least = std::min(least, sums_[end] - sums_[begin]);
+  }
+  return least;
+}
+
+Seconds StageTimes::upto(Seconds time) const {
+  if (!free()) {
+    const auto at = std::upper_bound(distinct_.begin(), distinct_.end(), time);
+    return at == distinct_.begin() ? 0.0 : *std::prev(at);
+  }
+  Seconds most = 0;
+  size_t end = 0;
+  for (size_t begin = 0; begin + 1 < size_; ++begin) {
+    end = std::max(end, begin);
+    while (end + 1 < size_ && sums_[end + 1] - sums_[begin] <= time) {
+      ++end;
+    }
+    most = std::max(most, sums_[end] - sums_[begin]);
+  }
+  return most;
 }
 
 void StageTimes::fill(int held, std::vector<Seconds>& times) {
@@ -38,11 +108,23 @@ void StageTimes::fill(int held, std::vector<Seconds>& times) {
   const int n = static_cast<int>(request_.layers.size());
   // A single stage has all layers.
   const bool whole = request_.stages == 1;
+  const auto is_cut = [&](int at) {
+    return at == n || (!whole && (at == 0 || !request_.layers[static_cast<size_t>(at)].joined));
+  };
   for (int begin = 0; begin < (whole ? 1 : n); ++begin) {
+    if (begin > 0 && !is_cut(begin)) {
+      continue;
+    }
     StageSums sums(request_, held, begin);
+    Seconds before = 0;  // the time of a shorter stage also stands at ends that are no cuts, so that times ascend
     for (int end = begin + 1; end <= n; ++end) {
+      Seconds& time = times[static_cast<size_t>(begin) * size_ + static_cast<size_t>(end)];
       sums.add_layer();
-      if (whole && end < n) {
+      if (sums.forward() + sums.backward() > longest_) {
+        break;
+      }
+      if (!is_cut(end)) {
+        time = before;
         continue;
       }
       PartitionStage stage{.begin = begin, .end = end, .forward = sums.forward(), .backward = sums.backward()};
@@ -55,7 +137,8 @@ void StageTimes::fill(int held, std::vector<Seconds>& times) {
           break;  // more layers do not fit either
         }
       }
-      times[static_cast<size_t>(begin) * size_ + static_cast<size_t>(end)] = stage.time();
+      time = stage.time();
+      before = time;
     }
   }
 }

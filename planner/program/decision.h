@@ -20,6 +20,8 @@ struct Decision {
   int replicas = 1;       // R: number of replicas
   int partials = 1;       // gradient partials of all replicas together (Program::partials)
   int head_devices = 0;   // Setting::head_devices
+  // The last backward pass of the first stage is cut into segments, after each of which buckets of gradients are sent.
+  bool early_buckets = false;
 
   // Only these fields of each stage are set: index, devices, forward, backward, recomputed (in order), forward_time and
   // backward_time. Emit sets the others. Nodes of the head pass (heads, their losses and metrics) are in no stage.

@@ -3,7 +3,9 @@
 // micro-batch to the backward pass of the same micro-batch. One device runs the passes of a stage in the order of the
 // schedule, so a step takes at least
 //   E + M · (f + b) + h + max(T, U).
-// A stage that is not the last one also waits for R.
+// Sums of gradients, which are a part of U, may run between the parts of its last pass
+// (planner/emit/emit_segments.cpp). Then no earlier stage has a backward pass, so T is 0, and the device still runs all
+// of U. A stage that is not the last one also waits for R.
 //   - GPipe: all forward passes come before all backward passes on every stage. The last forward pass of the last stage
 //     comes after R's forward part, then come the head passes on the device of the last stage, and the first backward
 //     pass comes after R's backward part: E + M · (f + b) + R + h + max(T, U).

@@ -13,6 +13,7 @@
 #include "planner/program/buffer_sizes.h"
 #include "planner/search/choose.h"
 #include "planner/search/heads.h"
+#include "planner/search/mesh.h"
 
 namespace xrun::planner {
 namespace {
@@ -171,27 +172,30 @@ Result<const Certifier::Heads*> Certifier::heads(const Setting& setting) {
   return &made;
 }
 
-// The first replica of each stage counts; all replicas have equal passes of stages.
 BoundSetting Certifier::bound_setting(const Setting& setting, const Heads& heads) const {
   const PassFactors factors = pass_factors(input_, setting);
   const double rate = input_.cost.facts().bytes_per_second * input_.machine.threads_of(0);
-  BoundSetting made{
-      .stages = setting.stages,
-      .micro_batches = setting.micro_batches / setting.replicas,
-      .pipeline = setting.pipeline,
-      .forward = factors.forward,
-      .backward = factors.backward,
-      .hand_over = input_.cost.hand_over(),
-      .head_passes = heads.plans.empty() ? 0 : static_cast<int>(input_.module.train.batch / heads.plans[0].rows),
-      // An update reads all partials; if there are several, they are summed before.
-      .seconds_per_gradient_byte = (factors.partials > 1 ? 2 : 1) * factors.partials / rate,
-      .seconds_per_state_byte = 1 / rate};
-  for (int s = 0; s < setting.stages; ++s) {
-    const auto device = static_cast<size_t>(devices_of(input_, setting, s)[0]);
-    made.head.push_back(heads.pass[device]);
-    made.head_update.push_back(heads.update[device]);
-  }
+  BoundSetting made{.stages = setting.stages,
+                    .micro_batches = setting.micro_batches / setting.replicas,
+                    .pipeline = setting.pipeline,
+                    .forward = factors.forward,
+                    .backward = factors.backward,
+                    .hand_over = input_.cost.hand_over(),
+                    .seconds_per_state_byte = 1 / rate};
+  // An update reads all partials; if there are several, they are summed before.
+  made.seconds_per_gradient_byte = (factors.partials > 1 ? 2 : 1) * factors.partials / rate;
+  made.head_passes = heads.plans.empty() ? 0 : static_cast<int>(input_.module.train.batch / heads.plans[0].rows);
   return made;
+}
+
+// The first replica of each stage counts; all replicas have equal passes of stages.
+void Certifier::add_heads(const Setting& setting, const Heads& heads, BoundSetting& times) const {
+  const Mesh mesh{input_.machine.devices, setting.stages, setting.replicas};
+  for (int s = 0; s < setting.stages; ++s) {
+    const auto device = static_cast<size_t>(mesh.device_of(s, 0));
+    times.head.push_back(heads.pass[device]);
+    times.head_update.push_back(heads.update[device]);
+  }
 }
 
 Seconds Certifier::work(const Setting& setting, const BoundSetting& times, const Heads& heads) const {
@@ -206,7 +210,7 @@ Result<std::vector<Setting>> Certifier::in_order(std::vector<Setting> settings) 
     XRUN_ASSIGN(const Heads* own, heads(setting));
     const BoundSetting times = bound_setting(setting, *own);
     const Seconds pipeline = bound_.all_passes(times) * (times.micro_batches + times.stages - 1) / times.stages +
-                             times.head_passes * times.head.back();
+                             times.head_passes * own->pass[0];
     timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.cores), setting);
   }
   std::ranges::stable_sort(timed, {}, [](const auto& one) { return one.first; });
@@ -216,7 +220,7 @@ Result<std::vector<Setting>> Certifier::in_order(std::vector<Setting> settings) 
 
 Result<Seconds> Certifier::bound(const Setting& setting, Seconds enough) {
   XRUN_ASSIGN(const Heads* own, heads(setting));
-  const BoundSetting times = bound_setting(setting, *own);
+  BoundSetting times = bound_setting(setting, *own);
   const Seconds all = work(setting, times, *own);
   const auto step = [&](Seconds makespan) {
     return input_.cost.step_with_loader(input_.module, makespan, all, 0) * kRounding;
@@ -226,6 +230,7 @@ Result<Seconds> Certifier::bound(const Setting& setting, Seconds enough) {
   if (step(quick) >= enough) {
     return enough;
   }
+  add_heads(setting, *own, times);
   const Seconds makespan = bound_.least(times, enough);  // a step is no shorter than its makespan
   return std::min(enough, step(std::max(cores, makespan)));
 }

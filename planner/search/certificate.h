@@ -37,7 +37,9 @@ class Certifier {
     Seconds update_work = 0;
   };
   Result<const Heads*> heads(const Setting& setting);
+  // Returns the times of a setting without those of heads, which `add_heads` adds.
   BoundSetting bound_setting(const Setting& setting, const Heads& heads) const;
+  void add_heads(const Setting& setting, const Heads& heads, BoundSetting& times) const;
   // The seconds of all workers in a step of a setting.
   Seconds work(const Setting& setting, const BoundSetting& times, const Heads& heads) const;
 

@@ -105,8 +105,12 @@ class Chooser {
     input_.search.begin("program " + std::to_string(tried_.size()) + ", " + std::to_string(choice_.fitted.size()) +
                         " of at most " + std::to_string(effort_.wanted) + " to compare are made (" +
                         to_text(candidate.setting) + ")");
+    std::vector<Candidate> full;
+    if (candidate.rough) {
+      XRUN_ASSIGN(full, decide(input_.search, candidate.setting, candidate.recompute));
+    }
     Fitted least;
-    XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, candidate, limits_, least));
+    XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, full.empty() ? candidate : full[0], limits_, least));
     if (made) {
       ++kind.fitted;
       kind.near = true;

@@ -12,14 +12,6 @@
 namespace xrun::planner {
 namespace {
 
-// Returns how many values an update reads or writes for each element of a weight. An optimizer that needs norms first
-// reads the values in separate sweeps, which count.
-Bytes numbers_moved(const Module& module) {
-  const auto states = static_cast<Bytes>(optimizer_states(module).size());
-  const NormReads norms = norm_reads(module.train.optimizer);
-  return norms.sweeps * (2 + (norms.states ? states : 0)) + 4 + 2 * states;
-}
-
 // Adds the exchanges between nodes of a stage's replicas, on `devices`, for the sums of `bytes` of gradients.
 void add_sums(const ReplicaSums& sums, const std::vector<int>& devices, Bytes bytes, LinkLoad& load) {
   for (int round = 0; round < sums.rounds(); ++round) {
@@ -62,15 +54,21 @@ std::vector<int> devices_of(const SearchInput& input, const Setting& setting, in
   return devices;
 }
 
-Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
-  const Bytes moved = numbers_moved(input.module);
+// An optimizer that needs norms first reads the values in separate sweeps, which count.
+Bytes update_traffic(const Module& module) {
+  const auto states = static_cast<Bytes>(optimizer_states(module).size());
+  const NormReads norms = norm_reads(module.train.optimizer);
+  return norms.sweeps * (2 + (norms.states ? states : 0)) + 4 + 2 * states;
+}
+
+UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts, Bytes traffic) {
   std::vector<std::vector<int>> devices;  // index: stage
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     devices.push_back(devices_of(input, setting, static_cast<int>(s)));
   }
   const ReplicaSums sums(setting.replicas, replicas_of_node(input.machine, devices));
   const int run = replicas_of_sender(input.module.train.compress, input.machine, devices);
-  Seconds slowest = 0;
+  UpdateTimes times;
   LinkLoad load(input.machine);
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     const PartitionStage& stage = cuts.stages[s];
@@ -87,8 +85,7 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
         (run > 1 && bytes > whole ? input.cost.reduce_scatter(bytes - whole, run) : 0) +
         (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * (setting.replicas / run), setting.replicas)
                                            : 0);
-    const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
-    slowest = std::max(slowest, time);
+    times.stages.push_back(input.cost.sweep(bytes * traffic, input.machine.threads_of(0)) + exchanged);
     add_sums(sums, devices[s], whole, load);
     std::vector<int> senders;  // a device of each sender
     for (size_t r = 0; r < devices[s].size(); r += static_cast<size_t>(run)) {
@@ -96,7 +93,8 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
     }
     load.add_shared(senders, devices[s], pairs);
   }
-  return slowest + load.time();
+  times.network = load.time();
+  return times;
 }
 
 Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,

@@ -1,6 +1,7 @@
 // Steps to fit a candidate: make its programs; if they exceed the memory limits, partition again with lower limits, so
-// that layers run again, and repeat this a few times; if nothing fits, make the programs with everything run again. If
-// there is memory left in the result, heads keep logits in it, provided that this makes the step faster.
+// that layers run again, and repeat this a few times; if nothing fits, make the programs with everything run again. In
+// the result, buckets of gradients are sent during the last backward pass, and heads keep logits in the memory that is
+// left, provided that each makes the step faster.
 // Tests: tests/planner/search/choose_test.cpp
 #include "planner/search/fit.h"
 
@@ -179,9 +180,29 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
 
 namespace {
 
-// Returns the candidate with kept logits in the memory that it leaves unused, if that is faster; otherwise the
-// unchanged candidate.
-Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
+// Exchanges are worth cutting a backward pass for if at least this part of the step waits for them.
+constexpr double kWorthCutting = 0.01;
+
+// Returns the candidate whose buckets of gradients are sent during the last backward pass, if replicas are on several
+// nodes and this is faster; otherwise the unchanged candidate. On one node an exchange is a copy in memory, which takes
+// less time than cutting the pass.
+Result<Fitted> with_early_buckets(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
+  const bool waits = fitted.predicted.exposed_comm > kWorthCutting * fitted.predicted.step;
+  if (input.search.machine.nodes() > 1 && fitted.candidate.decision.replicas > 1 && waits) {
+    Candidate candidate = fitted.candidate;
+    candidate.decision.early_buckets = true;
+    XRUN_ASSIGN(Fitted early, realise(input, candidate));
+    if (limits.hold(early) && early.predicted.step < fitted.predicted.step) {
+      return early;
+    }
+  }
+  return fitted;
+}
+
+// Returns the candidate with kept logits in the memory that it leaves unused, if that is faster; otherwise the result
+// of with_early_buckets.
+Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted whole) {
+  XRUN_ASSIGN(Fitted fitted, with_early_buckets(input, limits, std::move(whole)));
   Candidate candidate = fitted.candidate;
   if (keep_logits(input, fitted, limits, candidate.decision)) {
     XRUN_ASSIGN(Fitted kept, realise(input, candidate));

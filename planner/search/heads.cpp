@@ -52,29 +52,27 @@ struct DeviceWork {
   double kept = 0;  // number of classes whose logits are kept for the backward pass
 };
 
-DeviceWork work_on(const HeadPlan& head, int device, int states) {
-  DeviceWork work{.sweep = {.rows = static_cast<double>(head.rows),
-                            .dim = static_cast<double>(head.dim),
-                            .bf16 = head.bf16,
-                            .apart = head.active > 0,
-                            .weights = head.weights,
-                            .state_format = head.states,
-                            .states = states}};
+// Returns the work of a head on each device.
+std::vector<DeviceWork> work_by_device(const HeadPlan& head, int devices, int states) {
+  std::vector<DeviceWork> all(static_cast<size_t>(devices), {.sweep = {.rows = static_cast<double>(head.rows),
+                                                                       .dim = static_cast<double>(head.dim),
+                                                                       .bf16 = head.bf16,
+                                                                       .apart = head.active > 0,
+                                                                       .weights = head.weights,
+                                                                       .state_format = head.states,
+                                                                       .states = states}});
   const double share = head.active > 0 ? static_cast<double>(head.active) / static_cast<double>(head.classes) : 1.0;
   for (const HeadShard& shard : head.shards) {
-    if (shard.device == device) {
-      work.sweep.classes += share * static_cast<double>(shard.row_end - shard.row_begin);
-      work.sweep.blocks += static_cast<double>(head.blocks().of_rows({shard.row_begin, shard.row_end}).size());
-      work.kept += share * static_cast<double>(head.kept_classes(shard));
-    }
+    DeviceWork& work = all[static_cast<size_t>(shard.device)];
+    work.sweep.classes += share * static_cast<double>(shard.row_end - shard.row_begin);
+    work.sweep.blocks += static_cast<double>(head.blocks().of_rows({shard.row_begin, shard.row_end}).size());
+    work.kept += share * static_cast<double>(head.kept_classes(shard));
   }
-  return work;
+  return all;
 }
 
-HeadTimes times_on(const HeadPlan& head, int device, const CostModel& cost, int64_t batch, int states) {
+HeadTimes times_on(const HeadPlan& head, DeviceWork work, const CostModel& cost, int64_t batch, int workers) {
   HeadTimes times;
-  const int workers = cost.machine().threads_of(device);
-  DeviceWork work = work_on(head, device, states);
   HeadSweep& sweep = work.sweep;
   if (sweep.classes == 0) {
     return times;
@@ -150,8 +148,9 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
   const Machine& machine = cost.machine();
   for (const HeadPlan& head : heads) {
     HeadTimes slowest;
+    const std::vector<DeviceWork> work = work_by_device(head, machine.devices, training.states);
     for (int d = 0; d < machine.devices; ++d) {
-      const HeadTimes own = times_on(head, d, cost, training.batch, training.states);
+      const HeadTimes own = times_on(head, work[static_cast<size_t>(d)], cost, training.batch, machine.threads_of(d));
       slowest.forward = std::max(slowest.forward, own.forward);
       slowest.backward = std::max(slowest.backward, own.backward);
       slowest.update = std::max(slowest.update, own.update);
@@ -183,7 +182,10 @@ LeastHeadTimes least_head_times(const HeadPlan& head, const CostModel& cost, con
   for (HeadShard& shard : plain.shards) {
     shard.kept_blocks = 0;
   }
-  const auto devices = static_cast<size_t>(cost.machine().devices);
+  const Machine& machine = cost.machine();
+  const auto devices = static_cast<size_t>(machine.devices);
+  const std::vector<DeviceWork> of_plain = work_by_device(plain, machine.devices, training.states);
+  const std::vector<DeviceWork> of_kept = work_by_device(kept, machine.devices, training.states);
   std::vector<int64_t> rows(devices, 0);
   for (const HeadShard& shard : head.shards) {
     rows[static_cast<size_t>(shard.device)] += shard.row_end - shard.row_begin;
@@ -191,9 +193,9 @@ LeastHeadTimes least_head_times(const HeadPlan& head, const CostModel& cost, con
   Seconds pass = 0;
   Seconds update = 0;
   for (size_t d = 0; d < devices; ++d) {
-    const auto device = static_cast<int>(d);
-    const HeadTimes none = times_on(plain, device, cost, training.batch, training.states);
-    const HeadTimes all = times_on(kept, device, cost, training.batch, training.states);
+    const int workers = machine.threads_of(static_cast<int>(d));
+    const HeadTimes none = times_on(plain, of_plain[d], cost, training.batch, workers);
+    const HeadTimes all = times_on(kept, of_kept[d], cost, training.batch, workers);
     pass = std::max(pass, std::min(none.forward + none.backward, all.forward + all.backward));
     update = std::max(update, none.update);
   }

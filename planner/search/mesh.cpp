@@ -20,15 +20,6 @@ std::vector<NodeLimit> node_limits(const Machine& machine, const Mesh& mesh, con
   return nodes;
 }
 
-int default_replicas(int devices, int stages, int micro_batches, int partials) {
-  for (int r = std::min(devices / stages, kMostReplicas); r > 1; --r) {
-    if (micro_batches % r == 0 && (partials == 0 || partials % r == 0)) {
-      return r;
-    }
-  }
-  return 1;
-}
-
 std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted) {
   std::vector<int> devices;
   if (hint != nullptr && hint->by_node) {

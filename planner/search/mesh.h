@@ -22,10 +22,6 @@ struct Mesh {
 // Returns the limits of nodes, of which `limits` has the bytes, for the stages that are on them.
 std::vector<NodeLimit> node_limits(const Machine& machine, const Mesh& mesh, const std::vector<Bytes>& limits);
 
-// Returns the number of replicas if no hint sets it: the largest R <= devices / stages, at most kMostReplicas, that
-// divides `micro_batches` and `partials`, the number of gradient partials; 0: that number is not fixed.
-int default_replicas(int devices, int stages, int micro_batches, int partials);
-
 // Returns the device of each shard of a head, according to the hint. Without a hint (null) there is one shard on each
 // of the first `wanted` devices, or on every device if `wanted` is 0.
 std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted);

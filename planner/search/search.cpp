@@ -1,9 +1,9 @@
-// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts, and for
-// cuts whose schedule is faster than theirs; for each of these cuts, make the schedule and simulate it with the times
-// of stages, heads and transfers, and add the times of the update and of the sums over replicas; keep the cuts with the
-// shortest step. Several cuts are simulated because the objective of the partition and the time of a schedule leave out
-// updates and sums over replicas. At the end the settings are sorted by their times.
-// Tests: tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
+// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts; estimate
+// the step of each of them from its schedule, with updates and sums over replicas, which the objective of the partition
+// leaves out; and search for cuts with a shorter step than the best one. At the end the settings are sorted by their
+// times. In a large search, each setting first gets balanced cuts and a formula's time, and only the fastest ones take
+// these steps.
+// Tests: tests/planner/search/search_test.cpp, tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 
 #include "graph/base/check.h"
 #include "planner/partition/schedule_cuts.h"
-#include "planner/schedules/simulate_schedule.h"
 #include "planner/search/heads.h"
 #include "planner/search/remat.h"
+#include "planner/search/step_estimate.h"
 
 namespace xrun::planner {
 namespace {
@@ -24,6 +24,20 @@ namespace {
 // The number of partitions of one setting that are simulated, for the reason in docs/internals/algorithms.md,
 // "Partition".
 constexpr int kSimulatedCuts = 6;
+
+// If the number of layers times that of settings is larger than this, the search is large: only settings whose rough
+// estimate is at most kPromising times the best time are searched further.
+constexpr int64_t kMostWork = 100'000;
+constexpr double kPromising = 1.15;
+
+int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
+  return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
+}
+
+// Returns the number of gradient partials to which the row blocks of one micro-batch add.
+int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
+  return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
+}
 
 PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute,
                               const StageLimits& limits) {
@@ -71,87 +85,47 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
   const Chain& chain = input.chain;
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     const PartitionStage& part = cuts.stages[s];
-    const std::vector<bool> again = rematerialized(input.module.graph, chain, part.begin, part.end, part.recomputed);
-    Stage stage{.index = static_cast<int>(s), .devices = devices_of(input, setting, static_cast<int>(s))};
-    Seconds repeated = 0;
+    Stage stage{.index = static_cast<int>(s),
+                .devices = devices_of(input, setting, static_cast<int>(s)),
+                .forward_time = part.forward,
+                .backward_time = part.backward};
     for (int l = part.begin; l < part.end; ++l) {
       const auto p = static_cast<size_t>(l);
       stage.forward.push_back(chain.nodes[p]);
-      if (again[p]) {
-        stage.recomputed.push_back(chain.nodes[p]);
-        // Recomputed blocks are distributed over the workers like the blocks of a backward pass, by partial.
-        repeated += request.layers[p].forward;
-      }
       stage.forward_times.push_back(request.layers[p].forward);
       stage.backward_times.push_back(request.layers[p].backward);
-      stage.forward_time += request.layers[p].forward;
-      stage.backward_time += request.layers[p].backward;
       stage.backward.insert(stage.backward.end(), chain.backward[p].begin(), chain.backward[p].end());
     }
+    for (const int l : part.recomputed) {
+      stage.recomputed.push_back(chain.nodes[static_cast<size_t>(l)]);
+    }
     std::sort(stage.backward.begin(), stage.backward.end());
-    stage.backward_time += repeated;
     decision.stages.push_back(std::move(stage));
   }
 }
 
-void fill_request(const Decision& decision, const CostModel& cost, Seconds hop, ScheduleRequest& request) {
-  for (const Stage& stage : decision.stages) {
-    request.forward.push_back(stage.forward_time + cost.hand_over());
-    request.backward.push_back(stage.backward_time + cost.hand_over());
-  }
-  request.hop = decision.stages.size() > 1 ? hop : 0.0;
-  request.micro_batches = decision.micro_batches / decision.replicas;
-}
-
-// The longest hop between stages of these cuts; for one stage, the time of a copy.
-Seconds longest_hop(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
-                    const Partition& cuts) {
-  Seconds hop = 0;
-  for (size_t s = 0; s < cuts.stages.size() && !request.layers.empty(); ++s) {
-    hop = std::max(hop, hop_time(input, setting, request, cuts, s));
-  }
-  return hop;
-}
-
-// The costs of a schedule of this setting; `plain` has the head passes. All arguments must outlive the result.
-ScheduleCosts schedule_costs(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
-                             const ScheduleRequest& plain) {
-  const Seconds hand_over = input.cost.hand_over();
-  const auto makespan = [&input, &setting, &request, &plain, hand_over](const Partition& cuts) {
-    ScheduleRequest order = plain;
-    for (const PartitionStage& stage : cuts.stages) {
-      order.forward.push_back(stage.forward + hand_over);
-      order.backward.push_back(stage.backward + hand_over);
+// Replaces the layers of a partition that run again by those that really do, and adds their times.
+void apply_remat(const SearchInput& input, const PartitionRequest& request, Partition& cuts) {
+  for (PartitionStage& stage : cuts.stages) {
+    if (stage.recomputed.empty()) {
+      continue;
     }
-    order.hop = cuts.stages.size() > 1 ? longest_hop(input, setting, request, cuts) : 0.0;
-    return simulate(make_schedule(setting.pipeline, order), order).makespan;
-  };
-  return {makespan, hand_over, plain.head * plain.head_passes};
-}
-
-// `work`: seconds of all workers in stage passes; `heads`: seconds of the head passes, which use all devices at once.
-struct StepTimes {
-  ScheduleTimes schedule;
-  Seconds work = 0;
-  Seconds heads = 0;
-  Seconds after = 0;  // time of the updates
-  Seconds collectives = 0;
-};
-
-Prediction predict(const Decision& decision, const StepTimes& times, const Machine& machine) {
-  Prediction predicted;
-  // If there are more threads than cores, devices that work can use the cores of idle devices. A step then takes the
-  // larger of two times: all work divided by the number of cores, and the longest chain of passes.
-  const Seconds shared = times.work / machine.cores + times.heads;
-  const bool crowded = machine.threads > machine.cores && shared > times.schedule.makespan;
-  const Seconds makespan = crowded ? shared : times.schedule.makespan;
-  predicted.step = makespan + times.after;
-  predicted.images_per_second = static_cast<double>(decision.batch) / predicted.step;
-  const double share = crowded ? 0.0 : makespan / predicted.step;
-  predicted.bubble = times.schedule.bubble * share;
-  predicted.imbalance = times.schedule.imbalance * share;
-  predicted.exposed_comm = times.collectives;
-  return predicted;
+    const std::vector<bool> again =
+        rematerialized(input.module.graph, input.chain, stage.begin, stage.end, stage.recomputed);
+    stage.recomputed.clear();
+    stage.backward = 0;
+    Seconds repeated = 0;
+    for (int l = stage.begin; l < stage.end; ++l) {
+      const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+      stage.backward += layer.backward;
+      if (again[static_cast<size_t>(l)]) {
+        stage.recomputed.push_back(l);
+        // Recomputed blocks are distributed over the workers like the blocks of a backward pass, by partial.
+        repeated += layer.forward;
+      }
+    }
+    stage.backward += repeated;
+  }
 }
 
 // Keeps the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
@@ -195,60 +169,66 @@ void count_memory(const SearchInput& input, const Partition& cuts, Candidate& ca
   }
 }
 
+// The work on a setting: kRough finds balanced cuts and takes a formula for the time of a step.
+enum class Depth { kRough, kFull };
+
 Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
-                                         const StageLimits& limits, CutMemo& memo) {
-  const TrainSpec& train = input.module.train;
-  const int local = setting.micro_batches / setting.replicas;
-  XRUN_ASSIGN(const std::vector<HeadPlan> heads, heads_of(input, setting));
+                                         const StageLimits& limits, CutMemo& memo, Depth depth = Depth::kFull) {
+  XRUN_ASSIGN(std::vector<HeadPlan> heads, heads_of(input, setting));
+  const auto head_passes = heads.empty() ? 0 : static_cast<int>(input.module.train.batch / heads[0].rows);
   const HeadTimes head =
       head_times(heads, input.cost, training_heads(input.module), devices_of(input, setting, setting.stages - 1));
   const PartitionRequest request = make_request(input, setting, recompute, limits);
-  const double all_devices = input.cost.crowding(input.machine.devices);
-  const ScheduleRequest plain{.micro_batches = local,
-                              .head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / heads[0].rows),
-                              .head = head.pass() * all_devices};
+  const StepEstimate estimate(input, setting, request, head, head_passes);
+  Candidate candidate{.setting = setting, .recompute = recompute, .decision = outline(input, setting)};
+  candidate.decision.heads = std::move(heads);
+  candidate.decision.head_forward_time = head.forward;
+  candidate.decision.head_backward_time = head.backward;
+  candidate.decision.head_update_time = head.update;
   std::vector<Partition> all;
+  if (depth == Depth::kRough) {
+    const std::optional<Partition> even = balanced_partition(request);
+    if (!even) {
+      return std::vector<Candidate>();
+    }
+    candidate.rough = true;
+    candidate.predicted = estimate.predict_roughly(*even);
+    count_memory(input, *even, candidate);
+    return std::vector<Candidate>{std::move(candidate)};
+  }
   if (request.layers.empty()) {
     // The head reads the input directly, so there is one stage without layers.
     all.push_back({.stages = {PartitionStage{}}});
   } else {
     all = memo.cut(setting, request);
-    if (auto faster = find_faster_cuts(request, all, schedule_costs(input, setting, request, plain))) {
-      all.push_back(std::move(*faster));
+  }
+  Partition best;
+  Seconds least = HUGE_VAL;
+  bool proven = false;
+  for (Partition& cuts : all) {
+    const bool is_best = cuts.proven();
+    apply_remat(input, request, cuts);
+    if (const Seconds step = estimate.predict(cuts).step; step < least) {
+      least = step;
+      best = std::move(cuts);
+      proven = is_best;
     }
   }
-  std::vector<Candidate> best;
-  for (const Partition& cuts : all) {
-    Candidate candidate{.setting = setting,
-                        .recompute = recompute,
-                        .decision = outline(input, setting),
-                        .proven = recompute == Recompute::kAuto && cuts.proven()};
-    Decision& decision = candidate.decision;
-    add_stages(input, setting, request, cuts, decision);
-    count_memory(input, cuts, candidate);
-    ScheduleRequest order = plain;
-    fill_request(decision, input.cost, longest_hop(input, setting, request, cuts), order);
-    decision.schedule = make_schedule(setting.pipeline, order);
-    XRUN_TRY(check_schedule(decision.schedule));
-    decision.heads = heads;
-    decision.head_forward_time = head.forward;
-    decision.head_backward_time = head.backward;
-    decision.head_update_time = head.update;
-    StepTimes times{.schedule = simulate(decision.schedule, order),
-                    .heads = order.head * order.head_passes,
-                    .after = (head.update + head.selection) * all_devices +
-                             update_time(input, setting, cuts) * input.cost.crowding(setting.stages * setting.replicas),
-                    .collectives = head.collectives * order.head_passes};
-    for (const Stage& stage : decision.stages) {
-      times.work += (stage.forward_time + stage.backward_time) * setting.micro_batches * input.machine.threads_of(0);
-    }
-    candidate.predicted = predict(decision, times, input.machine);
-    if (best.empty() || candidate.predicted.step < best[0].predicted.step) {
-      best.clear();
-      best.push_back(std::move(candidate));
-    }
+  if (auto faster = find_faster_cuts(request, best, least, estimate.costs())) {
+    best = std::move(*faster);
+    apply_remat(input, request, best);
+    proven = false;
   }
-  return best;
+  if (best.stages.empty()) {
+    return std::vector<Candidate>();
+  }
+  candidate.proven = recompute == Recompute::kAuto && proven;
+  add_stages(input, setting, request, best, candidate.decision);
+  count_memory(input, best, candidate);
+  candidate.decision.schedule = estimate.schedule(best);
+  XRUN_TRY(check_schedule(candidate.decision.schedule));
+  candidate.predicted = estimate.predict(best);
+  return std::vector<Candidate>{std::move(candidate)};
 }
 
 }  // namespace
@@ -265,14 +245,32 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
   std::vector<Candidate> found;
   CutMemo memo;
   size_t done = 0;
+  const auto decide_next = [&](const Setting& setting, Depth depth) {
+    input.begin("setting " + std::to_string(++done) + " of " + std::to_string(settings.size()) + " (" +
+                to_text(setting) + ")");
+    return decide_by(input, setting, input.hints.recompute, {}, memo, depth);
+  };
+  const bool is_large = input.chain.size() * std::ssize(settings) > kMostWork && input.chain.size() > 0;
   for (const Setting& setting : settings) {
     if (!found.empty() && input.is_over()) {
       break;
     }
-    input.begin("setting " + std::to_string(++done) + " of " + std::to_string(settings.size()) + " (" +
-                to_text(setting) + ")");
-    XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, {}, memo));
+    XRUN_ASSIGN(std::vector<Candidate> best, decide_next(setting, is_large ? Depth::kRough : Depth::kFull));
     std::move(best.begin(), best.end(), std::back_inserter(found));
+  }
+  if (is_large) {
+    std::ranges::stable_sort(found, {}, [](const Candidate& c) { return c.predicted.step; });
+    Seconds least = HUGE_VAL;
+    done = 0;
+    for (Candidate& candidate : found) {
+      if (candidate.predicted.step > kPromising * least || (least < HUGE_VAL && input.is_over())) {
+        break;
+      }
+      XRUN_ASSIGN(std::vector<Candidate> best, decide_next(candidate.setting, Depth::kFull));
+      XRUN_CHECK(!best.empty(), "the setting has cuts");
+      least = std::min(least, best[0].predicted.step);
+      candidate = std::move(best[0]);
+    }
   }
   // Times are compared by thousandths, since smaller differences are below the accuracy of a prediction.
   const auto key = [](const Candidate& c) {

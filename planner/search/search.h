@@ -42,6 +42,7 @@ struct Candidate {
   Bytes largest_stage = 0;   // memory of the largest stage, as estimated by the partition
   Bytes all_stages = 0;      // memory of all stages of all replicas together
   std::vector<Bytes> nodes;  // memory of the stages on each node, in a cluster
+  bool rough = false;        // cuts and times are quick estimates, and `decision` has neither stages nor a schedule
   bool proven = false;       // no cuts with chosen layers to run again have a smaller objective within the limits
   Bytes largest_node() const;
 };
@@ -59,9 +60,10 @@ struct StageLimits {
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
                                       const StageLimits& limits = {});
 
-// Returns one candidate for each setting that has a decision, fastest first. Among equally fast candidates, those with
-// fewer stages come first, then those with fewer micro-batches, then those with fewer replicas. If the search is over
-// early, the settings that were not reached have no candidate; the first ones that have a decision are always reached.
+// Returns one candidate for each setting that has a decision, fastest first. If there are very many layers and
+// settings, the slow candidates are rough. Among equally fast candidates, those with fewer stages come first, then
+// those with fewer micro-batches, then those with fewer replicas. If the search is over early, the settings that were
+// not reached have no candidate or a rough one; the first ones that have a decision are always reached.
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);
 
 // Returns the decision for inference, whose graph has no loss and no backward part, with the cuts, devices and shards
@@ -88,9 +90,16 @@ Mesh mesh_of(const SearchInput& input, const Setting& setting);
 // Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
 
-// Returns the seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
-// Sums of all stages share the links between nodes.
-Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts);
+// The times after the last backward pass of each stage: the update of weights, with the sums over replicas before it.
+struct UpdateTimes {
+  std::vector<Seconds> stages;
+  Seconds network = 0;  // the time of the sums of all stages on the links between nodes, which they share
+};
+// `traffic` is the result of update_traffic for the module.
+UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts, Bytes traffic);
+
+// Returns how many bytes an update reads or writes for each byte of gradients. Evaluates the text of the optimizer.
+Bytes update_traffic(const Module& module);
 
 // Returns the time that the values of a micro-batch of all replicas take from the previous stage to stage `s`; for the
 // first stage, the time of a copy.

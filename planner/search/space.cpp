@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "planner/search/mesh.h"
-
 namespace xrun::planner {
 namespace {
 
@@ -66,13 +64,7 @@ class SettingList {
       const bool wanted = schedule_.micro_batches
                               ? count == schedule_.micro_batches->value
                               : count <= std::max<int64_t>({kMostMicroBatches, replicas * times, train_.accumulated()});
-      // Unless a hint sets the number of replicas, only two numbers are tried: the largest possible one
-      // (docs/internals/algorithms.md, "Mesh"), and one, in case that sums over replicas cost more than they save.
-      const int most = default_replicas(devices_, stages, static_cast<int>(count / times), partials_);
-      // In a cluster, the largest number of replicas on one node is also tried, since it needs no network.
-      const int inside = default_replicas(first_node_, stages, static_cast<int>(count / times), partials_);
-      const bool usual = replicas == 1 || replicas == most || (first_node_ >= stages && replicas == inside);
-      if (wanted && count % (replicas * times) == 0 && (schedule_.replicas || usual)) {
+      if (wanted && count % (replicas * times) == 0) {
         add_pipelines(stages, replicas, count);
       }
     }

@@ -20,6 +20,7 @@ class UpdateOperands : OperandView {
   // verify_update_operands.cpp: the order of the instructions and the arrival of terms
   std::set<int>& done() { return done_[{one_->stage, one_->replica}]; }
 
+  bool is_folded(ParamId param);
   bool is_folded();
   bool is_summed();
 
@@ -27,11 +28,12 @@ class UpdateOperands : OperandView {
   int rounds_summed(ParamId param) { return summed_[{one_->stage, one_->replica}][param]; }
 
   Status note_terms();
+  Status check_backward();
   Status note_gather();
   Status check();
 
-  // The operations on the gradients of a replica of a stage, in the order in which they must run. Each runs once,
-  // except sums, which run once for each bucket and round.
+  // The operations on the gradients of a replica of a stage, in the order in which they must run for a gradient. Each
+  // runs once, except sums, which run once for each bucket and round, and folds, which may run by bucket before them.
   enum Rank { kFold, kSenderSums, kCompress, kSums, kTiedSums, kNorm, kLateCompress, kUpdate };
   int rank_of_instruction() const;
   // With a scale of the loss, gradients are compressed once all are known to be finite.
@@ -57,12 +59,13 @@ class UpdateOperands : OperandView {
   bool has_counted(const Stage& stage, int replica) const;
   Status check_complete();
 
-  int states_;                                 // number of optimizer states
-  std::vector<std::set<ParamId>> gradients_;   // index: stage
-  std::vector<std::set<ParamId>> compressed_;  // index: stage; the gradients that are compressed
-  std::vector<std::set<ParamId>> whole_;       // index: stage; the gradients that are sent whole
-  std::set<std::pair<int, int>> gathers_;      // (stage, replica): the pairs of all senders have arrived
-  std::set<std::pair<int, int>> ended_;        // (stage, replica): all gradients are complete
+  int states_;                                               // number of optimizer states
+  std::vector<std::set<ParamId>> gradients_;                 // index: stage
+  std::vector<std::set<ParamId>> compressed_;                // index: stage; the gradients that are compressed
+  std::vector<std::set<ParamId>> whole_;                     // index: stage; the gradients that are sent whole
+  std::set<std::pair<int, int>> gathers_;                    // (stage, replica): the pairs of all senders have arrived
+  std::map<std::pair<int, int>, std::set<ParamId>> ended_;   // key: (stage, replica); complete gradients
+  std::map<std::pair<int, int>, std::set<ParamId>> folded_;  // key: (stage, replica)
   // Key: (stage, replica). For each gradient, the number of rounds in which the replica has received its terms, and the
   // number in which it has summed them; and the gradients whose sums have arrived.
   std::map<std::pair<int, int>, std::map<ParamId, int>> received_;

@@ -1,9 +1,10 @@
 // Checks the operands of the exchanges of gradients. There are four kinds: slices are sent to the replicas that sum
 // them; sums are sent to all replicas; pairs of compressed gradients are sent to all replicas; gradients of a tied
 // weight are sent to the other stages that read it. For each exchange, the check derives the blocks of each member and
-// compares them with its operands. Exchanges may combine several gradients, in the order of the weights; at the end,
-// all gradients of a stage must have been exchanged in all rounds.
-// Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/verify/verify_operands_test.cpp
+// compares them with its operands. Exchanges may combine several gradients, in the order in which the backward pass
+// makes them, or in that of the weights in plans of 0.1.0; at the end, all gradients of a stage must have been
+// exchanged in all rounds.
+// Tests: tests/planner/program/replica_sums_test.cpp, tests/planner/emit/buckets_test.cpp
 #include <algorithm>
 #include <map>
 
@@ -17,11 +18,10 @@ class GradientExchanges : ExchangeView {
  public:
   GradientExchanges(const Program& program, const Module& module) : ExchangeView(program, module) {
     for (const Stage& stage : program.stages) {
-      const std::set<ParamId> whole = gradients_of(stage, false);
-      const std::set<ParamId> compressed = gradients_of(stage, true);
-      whole_.emplace_back(whole.begin(), whole.end());
-      compressed_.emplace_back(compressed.begin(), compressed.end());
+      whole_.push_back(gradients_in_order(stage, false));
+      compressed_.push_back(gradients_in_order(stage, true));
     }
+    use_order_of_weights();
   }
 
   Status run() {
@@ -33,6 +33,53 @@ class GradientExchanges : ExchangeView {
   }
 
  private:
+  // Returns the weights of gradients_of in the order in which the backward pass makes their gradients.
+  std::vector<ParamId> gradients_in_order(const Stage& stage, bool compressed_ones) const {
+    const std::set<ParamId> params = gradients_of(stage, compressed_ones);
+    std::map<std::pair<size_t, int32_t>, ParamId> by_place;  // key: the place of the node in the pass, and its output
+    std::map<NodeId, size_t> place;
+    for (size_t n = 0; n < stage.backward.size(); ++n) {
+      place[stage.backward[n]] = n;
+    }
+    for (const ParamId param : params) {
+      const Value& gradient = graph_.value(graph_.param_grads[param]);
+      by_place[{place.at(gradient.producer), gradient.output}] = param;
+    }
+    std::vector<ParamId> ordered;
+    for (const auto& [at, param] : by_place) {
+      ordered.push_back(param);
+    }
+    return ordered;
+  }
+
+  // Sorts the gradients of each stage whose exchanges have them in the order of the weights.
+  void use_order_of_weights() {
+    std::set<int> others;                                                     // stages with another order
+    std::map<std::tuple<int, int, bool, std::set<int>>, ParamId> last_param;  // key: stage, replica, kind and members
+    for (const Instruction& one : program_.instructions) {
+      begin(one);
+      if (exchange() != Exchange::kTerms || !check_stage().ok()) {
+        continue;
+      }
+      for (const Operand& operand : one.operands) {
+        const ParamId param = program_.buffer(operand.buffer).param;
+        if (param.valid()) {
+          ParamId& last = last_param[{one.stage, one.replica, compressed(param), members_.at(one.group)}];
+          if (last.valid() && param < last) {
+            others.insert(one.stage);
+          }
+          last = param;
+        }
+      }
+    }
+    for (const Stage& stage : program_.stages) {
+      if (!others.contains(stage.index)) {
+        std::ranges::sort(whole_[static_cast<size_t>(stage.index)]);
+        std::ranges::sort(compressed_[static_cast<size_t>(stage.index)]);
+      }
+    }
+  }
+
   Status check() {
     switch (exchange()) {
       case Exchange::kTerms:
@@ -79,9 +126,9 @@ class GradientExchanges : ExchangeView {
     return check_slices(sums_.rounds());
   }
 
-  // Checks the slices of an exchange. They belong to a range of consecutive weights, which is equal for all members. In
-  // each round, the exchanges of a stage together have all weights, one range after the other; so do the exchanges of
-  // the sums after the last round.
+  // Checks the slices of an exchange. They belong to a range of consecutive gradients, which is equal for all members.
+  // In each round, the exchanges of a stage together have all weights, one range after the other; so do the exchanges
+  // of the sums after the last round.
   Status check_slices(int round) {
     const std::vector<ParamId>& all = exchanged(one_->stage, round);
     size_t& next = sliced_[{one_->stage, one_->replica, round}];

@@ -24,14 +24,20 @@ Status UpdateOperands::check_gradient() {
                  .param = param,
                  .bytes = type(gradient->value).bytes(0, norm_rows()),
                  .step = gradient->bytes / program_.partials_of_replica()}));
+  ended_[{one_->stage, one_->replica}].insert(param);
+  if (one_->kind == Kind::kFoldPartials) {
+    return folded_[{one_->stage, one_->replica}].insert(param).second
+               ? Status()
+               : at_fault("sums the partials of `{}` again", graph_.param(param).name);
+  }
+  if (!is_folded(param)) {
+    return at_fault("works on gradients that are not summed over partials and replicas");
+  }
   if (one_->kind == Kind::kNorm) {
     return check_norms(param);
   }
   if (one_->kind == Kind::kCompress) {
     return check_compress(param);
-  }
-  if (one_->kind != Kind::kUpdate) {
-    return {};
   }
   XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, own(param, Purpose::kWeight), param));
   if (sums_pairs) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "planner/program/buffer_sizes.h"
 #include "planner/verify/verify_parts.h"
@@ -138,10 +139,10 @@ class Passes {
   }
 
   // Checks that each micro-batch runs once forward and, in training, once backward on every stage, and that backward
-  // passes run in ascending order.
+  // passes run in ascending order. Several instructions may run a backward pass, each a range of its nodes.
   Status check_stage_passes() const {
-    std::map<std::tuple<int, int, int, int>, int> seen;  // (pass, stage, replica, micro-batch)
-    std::map<std::pair<int, int>, int> last;             // (stage, replica): micro-batch of the last backward
+    std::map<std::tuple<int, int, int, int>, size_t> seen;  // (pass, stage, replica, micro-batch): number of nodes
+    std::map<std::pair<int, int>, int> last;                // (stage, replica): micro-batch of the last backward
     const int per_replica = program_.micro_batches / program_.replicas;
     bool changes = false;
     for (const Instruction& one : program_.instructions) {
@@ -151,22 +152,26 @@ class Passes {
       }
       const Stage& stage = program_.stages[static_cast<size_t>(one.stage)];
       const bool backward = one.kind == Kind::kBackward;
-      if (++seen[{backward, one.stage, one.replica, one.micro_batch}] > 1 ||
-          one.device != stage.devices[static_cast<size_t>(one.replica)] ||
-          one.micro_batch / per_replica != one.replica) {
-        return wrong("instruction {} runs micro-batch {} of stage {} once more or elsewhere", one.id.index,
-                     one.micro_batch, one.stage);
-      }
       std::vector<NodeId> nodes = backward ? stage.recomputed : stage.forward;
       if (backward) {
         nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
       }
-      if (nodes != one.nodes) {
+      size_t& next = seen[{backward, one.stage, one.replica, one.micro_batch}];
+      const bool begins = next == 0;
+      if (next == nodes.size() || one.device != stage.devices[static_cast<size_t>(one.replica)] ||
+          one.micro_batch / per_replica != one.replica) {
+        return wrong("instruction {} runs micro-batch {} of stage {} once more or elsewhere", one.id.index,
+                     one.micro_batch, one.stage);
+      }
+      const std::span<const NodeId> left = std::span(nodes).subspan(next);
+      if (one.nodes.empty() || one.nodes.size() > left.size() || (!backward && one.nodes.size() < left.size()) ||
+          !std::ranges::equal(one.nodes, left.first(one.nodes.size()))) {
         return wrong("instruction {} does not run the nodes of its stage", one.id.index);
       }
+      next += one.nodes.size();
       if (backward) {
         const auto [at, fresh] = last.try_emplace({one.stage, one.replica}, one.micro_batch);
-        if (!fresh && at->second >= one.micro_batch) {
+        if (!fresh && (begins ? at->second >= one.micro_batch : at->second != one.micro_batch)) {
           return wrong("micro-batch {} of stage {} is folded after a later one", one.micro_batch, one.stage);
         }
         at->second = one.micro_batch;
@@ -180,7 +185,9 @@ class Passes {
         const int replica = m / per_replica;
         for (const bool backward : {false, true}) {
           const bool wanted = backward ? program_.training && !stage.backward.empty() : !stage.forward.empty();
-          if (seen.contains({backward, stage.index, replica, m}) != wanted) {
+          const size_t nodes = backward ? stage.recomputed.size() + stage.backward.size() : stage.forward.size();
+          const auto done = seen.find({backward, stage.index, replica, m});
+          if ((done == seen.end() ? 0 : done->second) != (wanted ? nodes : 0)) {
             return wrong("micro-batch {} of stage {} has {} {} pass", m, stage.index, wanted ? "no" : "a",
                          backward ? "backward" : "forward");
           }

@@ -41,23 +41,36 @@ Status UpdateOperands::run() {
     } else if (one.kind == Kind::kAllGather && one.head < 0 && !one.operands.empty() && on_its_device()) {
       XRUN_TRY(note_gather());
     } else if (one.kind == Kind::kReduceScatter && one.head < 0) {
-      if (!is_folded()) {
-        return at_fault("sends slices of gradients before their partials are summed");
-      }
       XRUN_TRY(note_terms());
-      ended_.insert({one.stage, one.replica});
-    } else if (one.kind == Kind::kBackward && ended_.contains({one.stage, one.replica})) {
-      return at_fault("adds to gradients that were summed or sent already");
+    } else if (one.kind == Kind::kBackward) {
+      XRUN_TRY(check_backward());
     }
   }
   return check_complete();
 }
 
-// Whether the gradients of the instruction's stage have been summed over partials (is_folded) and also over all
-// replicas (the next function). This holds for a stage without gradients, which only updates running statistics.
+// Checks that a backward pass adds to no gradient that is complete.
+Status UpdateOperands::check_backward() {
+  const auto ended = ended_.find({one_->stage, one_->replica});
+  for (const Operand& operand : one_->operands) {
+    const Buffer& buffer = program_.buffer(operand.buffer);
+    if (ended != ended_.end() && buffer.purpose == Purpose::kGradient && ended->second.contains(buffer.param)) {
+      return at_fault("adds to gradients that were summed or sent already");
+    }
+  }
+  return {};
+}
+
+// Whether a gradient has been summed over partials; whether all gradients of the instruction's stage have been; and
+// whether these have also been summed over all replicas. The last two hold for a stage without gradients, which only
+// updates running statistics.
+bool UpdateOperands::is_folded(ParamId param) {
+  return program_.partials == program_.replicas || folded_[{one_->stage, one_->replica}].contains(param);
+}
+
 bool UpdateOperands::is_folded() {
-  return gradients_[static_cast<size_t>(one_->stage)].empty() || program_.partials == program_.replicas ||
-         done().contains(kFold);
+  return std::ranges::all_of(gradients_[static_cast<size_t>(one_->stage)],
+                             [&](ParamId param) { return is_folded(param); });
 }
 
 bool UpdateOperands::is_summed() {
@@ -81,6 +94,10 @@ Status UpdateOperands::note_terms() {
   for (const Operand& operand : one_->operands) {
     const int round = first.contains(operand.index) ? 0 : 1;
     const ParamId param = program_.buffer(operand.buffer).param;
+    if (!is_folded(param)) {
+      return at_fault("sends slices of gradients before their partials are summed");
+    }
+    ended_[{one_->stage, one_->replica}].insert(param);
     const int summed = rounds_summed(param);
     if (summed < round) {
       return at_fault("exchanges slices of gradients before those of the round before are summed");
@@ -130,14 +147,16 @@ Status UpdateOperands::check() {
     return at_fault("is of no stage, or elsewhere");
   }
   const int rank = rank_of_instruction();
-  if (!done().empty() && *done().rbegin() >= rank + (one_->kind == Kind::kSumReplicas ? 1 : 0)) {
+  const int least = one_->kind == Kind::kFoldPartials  ? (is_folded() ? kFold : kTiedSums)
+                    : one_->kind == Kind::kSumReplicas ? rank + 1
+                                                       : rank;
+  if (!done().empty() && *done().rbegin() >= least) {
     return at_fault("comes again, or after what it has to come before");
   }
   if (rank > kSums && !is_summed()) {
     return at_fault("works on gradients that are not summed over partials and replicas");
   }
   done().insert(rank);
-  ended_.insert({one_->stage, one_->replica});
   left_ = gradients_named();
   if (one_->kind == Kind::kCompress && left_.empty()) {
     return at_fault("compresses gradients that its replica does not own");
@@ -151,7 +170,8 @@ Status UpdateOperands::check() {
   if (one_->kind == Kind::kSumTied) {
     XRUN_TRY(check_tied_sums());
   }
-  if (!left_.empty()) {
+  const bool some = one_->kind == Kind::kFoldPartials && !one_->operands.empty();  // folds may run by bucket
+  if (!left_.empty() && !some) {
     return at_fault("leaves out the gradient of `{}`", graph_.param(*left_.begin()).name);
   }
   if (one_->kind == Kind::kUpdate) {

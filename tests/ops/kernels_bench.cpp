@@ -35,8 +35,9 @@ void backbone_step(benchmark::State& state, PrecisionMode precision) {
     products = 0;
     for (size_t i = 0; i < facts->nodes.size(); ++i) {
       const std::string_view op = module->graph.nodes[i].op->name;
-      total += facts->nodes[i].time;
-      products += op.starts_with("conv") || op.starts_with("linear") ? facts->nodes[i].time : 0;
+      const Seconds time = facts->nodes[i].time.value_or(0);
+      total += time;
+      products += op.starts_with("conv") || op.starts_with("linear") ? time : 0;
     }
     state.SetIterationTime(total);
   }

@@ -285,6 +285,27 @@ TEST(Cluster, CompressedGradientsReduceNetworkTraffic) {
   EXPECT_GT(dense->predicted.step, 3 * sparse->predicted.step);
 }
 
+TEST(Cluster, BucketsLeaveDuringTheBackwardPassOnlyBetweenNodes) {
+  Module module = testing::make_module({.layers = 4, .input = 1024, .width = 1024, .batch = 64, .norm_rows = 8});
+  module.schedule.stages = Hint<int64_t>{1, {}};
+  module.schedule.replicas = Hint<int64_t>{2, {}};
+  module.schedule.micro_batches = Hint<int64_t>{2, {}};
+  const auto passes = [](const Plan& plan) {
+    return std::ranges::count(plan.training.instructions, Kind::kBackward, &Instruction::kind);
+  };
+  const auto early = plan_on(machine_of(2, 1, kWide), module);
+  const auto near = plan_on(make_machine({.cores = 2, .memory = 4 * kGiB, .reserve = 0}, {}, 2, 4 * kGiB), module);
+  ASSERT_TRUE(early.ok() && near.ok());
+  EXPECT_GE(passes(*early), 4);
+  EXPECT_EQ(passes(*near), 2);
+  // A pass whose layers are computed again stays whole.
+  module.schedule.recompute = Hint<RecomputeHint>{{RecomputeHint::kAll, {}}, {}};
+  const auto again = plan_on(machine_of(2, 1, kWide), module);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(passes(*again), 2);
+  EXPECT_LT(early->predicted.step, again->predicted.step);
+}
+
 TEST(Cluster, PageAndTablesOfAPlanAreStable) {
   Module module = head_model();
   module.schedule.replicas = Hint<int64_t>{4, {}};

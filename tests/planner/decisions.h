@@ -26,6 +26,7 @@ struct Layout {
   bool head_rows_all = true;    // one pass of the head over the batch (h = batch); GPipe only
   int kept_blocks = 0;          // class blocks whose logits each shard keeps; limited by its number of blocks
   int nodes = 1;                // nodes, each with a contiguous range of the devices
+  bool early_buckets = false;   // Decision::early_buckets
 };
 
 inline std::string to_text(const Layout& layout) {
@@ -34,7 +35,8 @@ inline std::string to_text(const Layout& layout) {
          " devices " + std::to_string(layout.devices) + (layout.pipeline == PipelineKind::kGpipe ? " gpipe" : " 1f1b") +
          (layout.deterministic ? " deterministic" : "") + (layout.overlap ? "" : " without overlap") +
          (layout.recompute_seed != 0 ? " recompute" : "") + (layout.kept_blocks > 0 ? " kept" : "") +
-         (layout.nodes > 1 ? " nodes " + std::to_string(layout.nodes) : "");
+         (layout.nodes > 1 ? " nodes " + std::to_string(layout.nodes) : "") +
+         (layout.early_buckets ? " early buckets" : "");
 }
 
 inline Machine make_test_machine(int devices, int threads = 0) {
@@ -76,6 +78,7 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
   decision.norm_rows = module.train.norm_rows;
   decision.micro_batches = layout.micro_batches;
   decision.replicas = layout.replicas;
+  decision.early_buckets = layout.early_buckets;
   const int64_t blocks = decision.batch / decision.norm_rows;
   decision.partials = layout.deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : layout.replicas;
 
@@ -172,6 +175,7 @@ inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   layout.shards = pick({1, 2, 3, layout.devices, 2 * layout.devices});
   layout.recompute_seed = random() % 2 == 0 ? 0 : random() | 1;
   layout.nodes = pick({1, 2, 3});
+  layout.early_buckets = random() % 2 == 0;
   return layout;
 }
 

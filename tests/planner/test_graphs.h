@@ -196,6 +196,7 @@ struct ModelOptions {
   int layers = 3;  // linear -> bn -> relu, each with a skip connection if `skips` is set
   int64_t input = 32;
   int64_t width = 64;
+  std::vector<int64_t> widths;  // width of each layer, if they differ; a layer of another width has no skip connection
   int64_t classes = 10;
   bool head = false;  // a sharded classifier; false: a dense one
   bool head_bias = false;
@@ -233,11 +234,13 @@ inline Module make_module(const ModelOptions& options) {
   const ValueId label = graph.add_input("label", label_type);
   x = call("linear", {x}, {{"out", options.width}}, "stem");
   std::vector<ValueId> weights;
+  int64_t before = options.width;
   for (int i = 0; i < options.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
     const ValueId skip = x;
     const bool shares = options.tied > 0 && i >= options.tied;
-    x = call("linear", {x}, {{"out", options.width}}, name + ".linear",
+    const int64_t width = options.widths.empty() ? options.width : options.widths[static_cast<size_t>(i)];
+    x = call("linear", {x}, {{"out", width}}, name + ".linear",
              shares ? std::vector<NamedValue>{{"weight", weights[static_cast<size_t>(i % options.tied)]}}
                     : std::vector<NamedValue>());
     weights.push_back(graph.node(graph.value(x).producer).inputs[1]);
@@ -245,9 +248,10 @@ inline Module make_module(const ModelOptions& options) {
       x = call("bn", {x}, {}, name + ".bn");
     }
     x = call("relu", {x}, {}, name + ".relu");
-    if (options.skips) {
+    if (options.skips && width == before) {
       x = call("add", {x, skip}, {}, name + ".add");
     }
+    before = width;
   }
   if (options.random) {
     x = call("noise", {x}, {}, "noise");

@@ -178,5 +178,27 @@ TEST(Buckets, DamagedBucketsAreFound) {
   });
 }
 
+// Exchanges of plans of 0.1.0 have the gradients of a stage in the order of its weights.
+TEST(Buckets, GradientsMayHaveTheOrderOfTheWeights) {
+  Case made = make_case();
+  int changed = 0;
+  for (Instruction& one : made.program.instructions) {
+    const auto param = [&](const Operand& operand) { return made.program.buffer(operand.buffer).param; };
+    if (is_slice_exchange(made.program, one, Kind::kReduceScatter) ||
+        is_slice_exchange(made.program, one, Kind::kAllGather)) {
+      changed += std::ranges::is_sorted(one.operands, {}, param) ? 0 : 1;
+      std::ranges::stable_sort(one.operands, {}, param);
+    }
+  }
+  EXPECT_EQ(changed, 4) << "two exchanges of two replicas";
+  EXPECT_TRUE(verify_operands(made.program, made.module).ok());
+  // The members of an exchange have one order.
+  Instruction& last = *std::ranges::find_if(made.program.instructions, [&](const Instruction& one) {
+    return is_slice_exchange(made.program, one, Kind::kReduceScatter) && one.replica == 1;
+  });
+  std::ranges::reverse(last.operands);
+  EXPECT_FALSE(verify_operands(made.program, made.module).ok());
+}
+
 }  // namespace
 }  // namespace xrun::planner::testing

@@ -30,6 +30,7 @@ TEST(Emit, AnyLegalLayoutGivesASoundProgram) {
     if (random() % 4 == 0) {
       module.train.compress = {.density = 0.1, .on = {}, .per_node = random() % 2 == 0};
     }
+    module.schedule.bucket = random() % 2 == 0 ? module.schedule.bucket : 1;
     const Module prepared = prepare_training(module);
     const auto program = emit_layout(prepared, layout, true, layout.devices + static_cast<int>(random() % 3));
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << to_text(layout) << ": " << program.error().message;

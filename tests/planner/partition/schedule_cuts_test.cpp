@@ -58,23 +58,19 @@ double exhaustive_makespan(const PartitionRequest& request, const ScheduleCosts&
       }
       made.stages.push_back(std::move(stage));
     }
-    best = std::min(best, costs.makespan(made));
+    best = std::min(best, costs.step(made));
   });
   return best;
 }
 
 double best_makespan(const PartitionRequest& request, const ScheduleCosts& costs, bool& improved) {
-  std::vector<Partition> found = partition(request);
-  std::optional<Partition> faster = find_faster_cuts(request, found, costs);
-  improved = faster.has_value();
-  if (faster) {
-    found.push_back(std::move(*faster));
-  }
   double best = kInfinity;
-  for (const Partition& one : found) {
-    best = std::min(best, costs.makespan(one));
+  for (const Partition& one : partition(request)) {
+    best = std::min(best, costs.step(one));
   }
-  return best;
+  const std::optional<Partition> faster = find_faster_cuts(request, {}, best, costs);
+  improved = faster.has_value();
+  return faster ? costs.step(*faster) : best;
 }
 
 TEST(ScheduleCuts, NoCutsAreMoreThanAThousandthFaster) {
@@ -115,8 +111,12 @@ TEST(ScheduleCuts, PinsAndJoinedLayersHold) {
     request.layers[4].joined = true;
     request.layers[7].pinned = request.stages - 1;
     request.last_cut = 7;
-    const std::vector<Partition> found = partition(request);
-    const auto faster = find_faster_cuts(request, found, costs_of(request, 0, 0));
+    const ScheduleCosts costs = costs_of(request, 0, 0);
+    double best = kInfinity;
+    for (const Partition& one : partition(request)) {
+      best = std::min(best, costs.step(one));
+    }
+    const auto faster = find_faster_cuts(request, {}, best, costs);
     if (faster) {
       ++improved;
       for (size_t s = 1; s < faster->stages.size(); ++s) {

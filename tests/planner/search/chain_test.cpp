@@ -194,15 +194,6 @@ TEST(Machine, DividesThreadsAmongDevicesAndKeepsAReserve) {
   EXPECT_EQ(make_machine({}, {.devices = 4, .threads = 2}, 2, kGiB).threads, 4);
 }
 
-TEST(Mesh, ReplicasDivideMicroBatchesAndPartials) {
-  EXPECT_EQ(default_replicas(8, 2, 8, 0), 4);
-  EXPECT_EQ(default_replicas(8, 2, 6, 0), 3);
-  EXPECT_EQ(default_replicas(6, 1, 12, 4), 4);
-  EXPECT_EQ(default_replicas(2, 2, 8, 4), 1);
-  EXPECT_EQ(default_replicas(1024, 2, 512, 0), kMostReplicas);
-  EXPECT_EQ(default_replicas(300, 1, 300, 0), 150) << "300 are more than a sum takes";
-}
-
 TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
   const Machine two = make_machine({}, {.devices = 2}, 2, kGiB);
   for (const int64_t classes : {int64_t{10}, int64_t{64}, int64_t{20902}, int64_t{1000000}}) {

@@ -37,6 +37,7 @@ CaseOptions random_options(Random& random, int number) {
   options.knn = options.model.head && one_in(4);
   options.compress = one_in(3);
   options.bucket = one_in(3) ? 200 : 0;
+  options.early_buckets = one_in(2);
   options.training = !one_in(8);
   options.stages = pick({1, 2});
   options.replicas = pick({1, 2, 2});

@@ -25,10 +25,11 @@ struct CaseOptions {
   bool knn = false;       // only some classes are active in a step
   bool training = true;
   bool overlap = true;
-  bool scaled = false;    // the loss has a dynamic scale
-  bool compress = false;  // gradients are compressed
-  bool per_node = false;  // each node compresses the sum of its replicas' gradients
-  Bytes bucket = 0;       // bytes of a gradient bucket; 0: the default, which is one bucket for all gradients
+  bool scaled = false;         // the loss has a dynamic scale
+  bool compress = false;       // gradients are compressed
+  bool per_node = false;       // each node compresses the sum of its replicas' gradients
+  Bytes bucket = 0;            // bytes of a gradient bucket; 0: the default, which is one bucket for all gradients
+  bool early_buckets = false;  // the last backward pass of stage 0 is cut
   int stages = 2;
   int micro_batches = 4;
   uint64_t recompute_seed = 0;  // Layout::recompute_seed
@@ -71,7 +72,8 @@ inline Case make_case(const CaseOptions& options = {}) {
                       .overlap = options.overlap,
                       .recompute_seed = options.recompute_seed,
                       .kept_blocks = 2,
-                      .nodes = options.nodes};
+                      .nodes = options.nodes,
+                      .early_buckets = options.early_buckets};
   made.program = emit_layout(made.module, layout, options.training).value();
   return made;
 }

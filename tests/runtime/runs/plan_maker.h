@@ -29,15 +29,17 @@ struct PlanChoice {
   int shards = 1;
   bool overlap = true;
   bool deterministic = true;
-  int kept_blocks = 0;  // class blocks whose logits each shard keeps; limited by its number of blocks
-  int nodes = 1;        // nodes, each with a contiguous range of the devices
+  int kept_blocks = 0;         // class blocks whose logits each shard keeps; limited by its number of blocks
+  int nodes = 1;               // nodes, each with a contiguous range of the devices
+  bool early_buckets = false;  // Decision::early_buckets, with a bucket for each gradient
 
   std::string text() const {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
            std::to_string(stages) + ", replicas " + std::to_string(replicas) + ", micro_batches " +
            std::to_string(micro_batches) + (pipeline == PipelineKind::kGpipe ? ", gpipe" : ", 1f1b") +
            (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") +
-           ", kept_blocks " + std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "");
+           ", kept_blocks " + std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "") +
+           (early_buckets ? ", early buckets" : "");
   }
 };
 
@@ -95,6 +97,10 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   decision.norm_rows = module.train.norm_rows;
   decision.micro_batches = choice.micro_batches;
   decision.replicas = choice.replicas;
+  if (choice.early_buckets) {
+    decision.early_buckets = true;
+    module.schedule.bucket = 1;
+  }
   decision.partials = planner::partials_of({choice.stages, choice.replicas, choice.micro_batches, choice.pipeline},
                                            choice.deterministic, decision.batch / decision.norm_rows, machine);
   for (int s = 0; s < choice.stages; ++s) {

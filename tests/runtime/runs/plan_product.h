@@ -52,7 +52,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             // Each plan keeps no block, one, or all. A separate dimension would make
                                             // the product three times as large.
                                             .kept_blocks = kKept[(stages + shards + micro_batches) % 3],
-                                            .nodes = replicas == 4 && overlap ? 2 : 1};
+                                            .nodes = replicas == 4 && overlap ? 2 : 1,
+                                            .early_buckets = replicas > 1 && (stages + shards) % 2 == 0};
                     if (is_legal(module, choice)) {
                       choices.push_back(choice);
                     }
@@ -101,7 +102,8 @@ inline std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, u
                             c.shards,
                             c.overlap ? 1 : 0,
                             c.kept_blocks,
-                            c.nodes};
+                            c.nodes,
+                            c.early_buckets ? 1 : 0};
   };
   std::set<std::tuple<size_t, int, size_t, int>> seen;
   std::vector<Case> taken;

@@ -1,0 +1,138 @@
+// Tests: tests/planner/search/search_test.cpp, tests/planner/search/forced_settings_test.cpp
+#include "planner/search/step_estimate.h"
+
+#include <algorithm>
+
+namespace xrun::planner {
+namespace {
+
+// The most cuts of a setting that are simulated in the search for faster ones, if there are more threads than cores.
+// The bounds of the search know nothing of waits for cores, so that it would try many cuts in vain.
+constexpr int kCrowdedTries = 8;
+
+}  // namespace
+
+StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                           const HeadTimes& head, int head_passes)
+    : input_(input),
+      setting_(setting),
+      request_(request),
+      head_(head),
+      head_passes_(head_passes),
+      workers_(setting.replicas * input.machine.threads_of(0)),
+      traffic_(update_traffic(input.module)) {}
+
+ScheduleRequest StepEstimate::passes(const Partition& cuts) const {
+  ScheduleRequest order{.micro_batches = request_.micro_batches, .head_passes = head_passes_, .head = head_.pass()};
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    order.forward.push_back(cuts.stages[s].forward + input_.cost.hand_over());
+    order.backward.push_back(cuts.stages[s].backward + input_.cost.hand_over());
+    if (cuts.stages.size() > 1) {
+      order.hop = std::max(order.hop, hop_time(input_, setting_, request_, cuts, s));
+    }
+  }
+  return order;
+}
+
+Schedule StepEstimate::schedule(const Partition& cuts) const { return make_schedule(setting_.pipeline, passes(cuts)); }
+
+// Converts the times of a schedule, in which each worker has a core, to real time.
+Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Workers> changes) const {
+  for (const auto& stage : schedule.stages) {
+    for (const ActionTime& time : stage) {
+      const bool head = time.action.kind == ActionKind::kHead;
+      if (!head || &stage == &schedule.stages.front()) {
+        const int busy = head ? input_.machine.threads : workers_;
+        changes.push_back({time.start, busy});
+        changes.push_back({time.end, -busy});
+      }
+    }
+  }
+  std::ranges::sort(changes, {}, &Workers::time);
+  const int cores = input_.machine.cores;
+  Seconds late = 0;
+  Seconds now = 0;
+  int busy = 0;
+  for (const Workers& one : changes) {
+    late += busy > cores ? (one.time - now) * (static_cast<double>(busy) / cores - 1) : 0.0;
+    now = one.time;
+    busy += one.change;
+  }
+  return now + late;
+}
+
+StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
+  const ScheduleRequest order = passes(cuts);
+  StepTimes made{.schedule = simulate(make_schedule(setting_.pipeline, order), order)};
+  const UpdateTimes updates = update_times(input_, setting_, cuts, traffic_);
+  const bool wait = input_.module.train.sums_squares();  // the sum needs the gradients of all stages
+  std::vector<Workers> changes;
+  Seconds end = made.schedule.makespan;
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    const auto& stage = made.schedule.stages[s];
+    const Seconds start = wait || stage.empty() ? made.schedule.makespan : stage.back().end;
+    end = std::max(end, start + updates.stages[s]);
+    changes.push_back({start, workers_});
+    changes.push_back({start + updates.stages[s], -workers_});
+  }
+  const CostModel& cost = input_.cost;
+  made.step = end;
+  if (input_.machine.threads > input_.machine.cores) {
+    made.step = real_time(made.schedule, std::move(changes));
+    made.slowed = made.step > end;
+  }
+  made.step += updates.network + (head_.update + head_.selection) * cost.crowding(input_.machine.devices);
+  return made;
+}
+
+Prediction StepEstimate::predict(const Partition& cuts) const {
+  const StepTimes made = times(cuts);
+  const double share = made.slowed ? 0.0 : made.schedule.makespan / made.step;
+  return {.step = made.step,
+          .images_per_second = static_cast<double>(input_.module.train.batch) / made.step,
+          .bubble = made.schedule.bubble * share,
+          .imbalance = made.schedule.imbalance * share,
+          .exposed_comm = head_.collectives * head_passes_};
+}
+
+Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
+  const CostModel& cost = input_.cost;
+  const Machine& machine = input_.machine;
+  const UpdateTimes updates = update_times(input_, setting_, cuts, traffic_);
+  Seconds work = 0;
+  for (const PartitionStage& stage : cuts.stages) {
+    work += stage.time() * request_.micro_batches * workers_;
+  }
+  const Seconds hand_overs = 2 * cost.hand_over() * (request_.stages + request_.micro_batches - 1);
+  const Seconds passes = std::max(cuts.objective + hand_overs, work / machine.cores);
+  Prediction predicted;
+  predicted.step = passes + std::ranges::max(updates.stages) + updates.network +
+                   (head_.pass() * head_passes_ + head_.update + head_.selection) * cost.crowding(machine.devices);
+  predicted.images_per_second = static_cast<double>(input_.module.train.batch) / predicted.step;
+  predicted.bubble = std::max(0.0, 1 - work / workers_ / request_.stages / predicted.step);
+  predicted.exposed_comm = head_.collectives * head_passes_;
+  return predicted;
+}
+
+ScheduleCosts StepEstimate::costs() const {
+  const CostModel& cost = input_.cost;
+  const Machine& machine = input_.machine;
+  ScheduleCosts costs{.step = [this](const Partition& cuts) { return times(cuts).step; },
+                      .hand_over = cost.hand_over(),
+                      .heads = head_.pass() * head_passes_};
+  for (const Bytes gradients : input_.chain.gradients) {
+    costs.updates.push_back(cost.sweep(gradients * traffic_, machine.threads_of(0)));
+  }
+  Seconds work = 0;
+  for (const PartitionLayer& layer : request_.layers) {
+    work += layer.forward + layer.backward;
+  }
+  costs.floor = (work * request_.micro_batches * workers_ + costs.heads * machine.threads) / machine.cores;
+  if (machine.threads > machine.cores) {
+    costs.tries = kCrowdedTries;
+  }
+  costs.after = (head_.update + head_.selection) * cost.crowding(machine.devices);
+  return costs;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,54 @@
+// The estimated time of a step with given cuts, before a program exists (docs/internals/algorithms.md, "Cuts for a
+// schedule").
+#pragma once
+
+#include "planner/partition/schedule_cuts.h"
+#include "planner/schedules/simulate_schedule.h"
+#include "planner/search/heads.h"
+#include "planner/search/search.h"
+
+namespace xrun::planner {
+
+// The passes of a schedule, followed by the update of each stage. If there are more threads than cores, all workers
+// slow down while more of them are busy than there are cores, as in the simulation of a program.
+class StepEstimate {
+ public:
+  // All arguments must outlive the object. `request` has the layers, and `head_passes` is the number of head passes of
+  // a step.
+  StepEstimate(const SearchInput& input, const Setting& setting, const PartitionRequest& request, const HeadTimes& head,
+               int head_passes);
+
+  Schedule schedule(const Partition& cuts) const;
+  Prediction predict(const Partition& cuts) const;
+
+  // Returns the objective of the partition with heads and updates, without a simulation.
+  Prediction predict_roughly(const Partition& cuts) const;
+
+  // Costs for a search of the cuts with the shortest step. The object must outlive them.
+  ScheduleCosts costs() const;
+
+ private:
+  struct Workers {
+    Seconds time = 0;
+    int change = 0;  // in the number of busy workers
+  };
+  struct StepTimes {
+    ScheduleTimes schedule;
+    Seconds step = 0;
+    bool slowed = false;  // whether workers wait for cores
+  };
+
+  ScheduleRequest passes(const Partition& cuts) const;
+  StepTimes times(const Partition& cuts) const;
+  Seconds real_time(const ScheduleTimes& schedule, std::vector<Workers> updates) const;
+
+  const SearchInput& input_;
+  const Setting& setting_;
+  const PartitionRequest& request_;
+  const HeadTimes& head_;
+  int head_passes_;
+  int workers_;    // of all replicas of a stage
+  Bytes traffic_;  // update_traffic
+};
+
+}  // namespace xrun::planner

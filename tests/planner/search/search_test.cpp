@@ -1,0 +1,76 @@
+#include "planner/search/search.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "planner/schedules/simulate_schedule.h"
+#include "tests/planner/generated_models.h"
+
+namespace xrun::planner {
+namespace {
+
+// The input of a search, and the objects to which this input refers.
+struct Subject {
+  Subject(const Module& module, Machine given)
+      : training(testing::prepare_training(module)),
+        facts(testing::make_facts(training)),
+        machine(std::move(given)),
+        cost(facts, machine),
+        chain(make_chain(training, cost)),
+        input{training, chain, cost, machine, layer_hints(training, chain).value()} {}
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
+  Module training;
+  KernelFacts facts;
+  Machine machine;
+  CostModel cost;
+  Chain chain;
+  SearchInput input;
+};
+
+Machine machine_of(int devices, int cores) {
+  return {.name = "cpu", .cores = cores, .devices = devices, .threads = std::max(devices, cores), .memory = kGiB};
+}
+
+// In a large search, most settings only get an estimate. The best one is as fast as that of a full search.
+TEST(Search, RoughEstimatesLoseNoFasterSetting) {
+  const Subject subject(
+      testing::make_module({.layers = 200, .width = 128, .skips = true, .batch = 512, .norm_rows = 8}),
+      machine_of(8, 8));
+  const auto settings = legal_settings(subject.training, subject.chain, subject.machine, false).value();
+  const std::vector<Candidate> found = search(subject.input, settings).value();
+  ASSERT_EQ(found.size(), settings.size());
+  EXPECT_FALSE(found[0].rough);
+  EXPECT_GT(std::ranges::count_if(found, &Candidate::rough), std::ssize(found) / 2);
+  for (const Setting& setting : settings) {
+    const Candidate full = decide(subject.input, setting, Recompute::kNone).value().at(0);
+    EXPECT_GE(full.predicted.step, 0.998 * found[0].predicted.step) << to_text(setting);
+  }
+}
+
+// The last stage of a pipeline ends first, and updates its weights while the other stages work.
+TEST(Search, UpdatesOfLaterStagesOverlapWithEarlierPasses) {
+  testing::ModelOptions options{.layers = 20, .width = 128, .batch = 32, .norm_rows = 2};
+  options.widths.assign(18, 128);
+  options.widths.insert(options.widths.end(), 2, 768);
+  const Subject subject(testing::make_module(options), machine_of(2, 2));
+  const Setting setting{2, 1, 4, PipelineKind::kGpipe};
+  const Candidate made = decide(subject.input, setting, Recompute::kNone).value().at(0);
+  ScheduleRequest order{.micro_batches = 4};
+  Bytes gradients = 0;
+  for (const Stage& stage : made.decision.stages) {
+    order.forward.push_back(stage.forward_time + subject.cost.hand_over());
+    order.backward.push_back(stage.backward_time + subject.cost.hand_over());
+  }
+  for (const NodeId node : made.decision.stages[1].forward) {
+    gradients += subject.chain.gradients[static_cast<size_t>(subject.chain.position[static_cast<size_t>(node.index)])];
+  }
+  const Seconds passes = simulate(made.decision.schedule, order).makespan;
+  const Seconds update = subject.cost.sweep(gradients * update_traffic(subject.training), 1);
+  EXPECT_GT(made.predicted.step, passes);
+  EXPECT_LT(made.predicted.step, passes + 0.9 * update);
+}
+
+}  // namespace
+}  // namespace xrun::planner
