@@ -30,15 +30,6 @@ constexpr int kSimulatedCuts = 6;
 constexpr int64_t kMostWork = 100'000;
 constexpr double kPromising = 1.15;
 
-int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
-  return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
-}
-
-// Returns the number of gradient partials to which the row blocks of one micro-batch add.
-int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
-  return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
-}
-
 PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute,
                               const StageLimits& limits) {
   const Chain& chain = input.chain;
