@@ -3,7 +3,7 @@
 // leaves out; and search for cuts with a shorter step than the best one. At the end the settings are sorted by their
 // times. In a large search, each setting first gets balanced cuts and a formula's time, and only the fastest ones take
 // these steps.
-// Tests: tests/planner/search/search_test.cpp, tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
+// Tests: tests/planner/search/search_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>
