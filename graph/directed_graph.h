@@ -18,7 +18,7 @@ struct DirectedGraph {
   /// in or after a cycle are left out.
   std::vector<int> order_by(const std::function<int64_t(int node, int turn)>& number) const;
 
-  std::vector<std::vector<int>> readers;  // of each node, each once
+  std::vector<std::vector<int>> readers;  // index: node; each reader once
   std::vector<int> waits;                 // the number of nodes that a node reads
 };
 

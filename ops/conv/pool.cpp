@@ -27,6 +27,11 @@ struct Window {
   Extents pad;
 };
 
+Extents pad_of(const Attrs& attrs, const Extents& k) {
+  return extents_of(attrs, "pad", {(k.h - 1) / 2, (k.w - 1) / 2});
+}
+
+// REQUIRES: the window, its steps and the padding are in their ranges.
 Window window_of(const TensorType& x, const Attrs& attrs) {
   const Extents k = extents_of(attrs, "k");
   Window w{.channels = x.dims[1],
@@ -34,7 +39,7 @@ Window window_of(const TensorType& x, const Attrs& attrs) {
            .width = x.dims[3],
            .k = k,
            .stride = extents_of(attrs, "stride", {1, 1}),
-           .pad = extents_of(attrs, "pad", {(k.h - 1) / 2, (k.w - 1) / 2})};
+           .pad = pad_of(attrs, k)};
   w.out_height = (w.height + 2 * w.pad.h - w.k.h) / w.stride.h + 1;
   w.out_width = (w.width + 2 * w.pad.w - w.k.w) / w.stride.w + 1;
   return w;
@@ -42,11 +47,12 @@ Window window_of(const TensorType& x, const Attrs& attrs) {
 
 Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs& attrs) {
   XRUN_TRY(expect_image(op, x));
-  XRUN_TRY(expect_range(op, "k", extents_of(attrs, "k"), 1, 4096));
+  const Extents k = extents_of(attrs, "k");
+  XRUN_TRY(expect_range(op, "k", k, 1, 4096));
   XRUN_TRY(expect_range(op, "stride", extents_of(attrs, "stride", {1, 1}), 1, 4096));
-  const Window w = window_of(x, attrs);
   // The padding is less than the window, so that no window is completely outside the image and has no value.
-  XRUN_TRY(expect_range(op, "pad", w.pad, 0, Extents{w.k.h - 1, w.k.w - 1}));
+  XRUN_TRY(expect_range(op, "pad", pad_of(attrs, k), 0, Extents{k.h - 1, k.w - 1}));
+  const Window w = window_of(x, attrs);
   if (w.height + 2 * w.pad.h < w.k.h || w.width + 2 * w.pad.w < w.k.w) {
     return shape_error("`" + std::string(op) + "` with a window of " + to_text(w.k) + " does not fit " + to_text(x) +
                            " with pad=" + to_text(w.pad),

@@ -1,5 +1,5 @@
-// Emits stages: their persistent buffers, their passes, the transfers of values from stage to stage, and the exchange
-// of batch statistics. Tests: tests/planner/emit/emit_test.cpp
+// Emits stages: their persistent buffers, their passes, and the exchanges of values and batch statistics.
+// Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 

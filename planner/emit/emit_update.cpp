@@ -1,7 +1,7 @@
 // Emits the end of a step, in this order: sum the gradient partials of each replica; compress gradients, or sum them
 // over replicas; sum the gradients of tied weights; compute and gather the sums of squares of gradients, if the step
-// needs them; update the weights. If the loss has a scale, gradients are compressed after the sums, once all are known
-// to be finite. Tests: tests/planner/emit/emit_test.cpp
+// needs them; update the weights. If the loss has a scale, gradients are compressed once all sums are finite.
+// Tests: tests/planner/emit/emit_test.cpp
 #include <algorithm>
 #include <set>
 

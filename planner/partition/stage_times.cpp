@@ -1,3 +1,4 @@
+// Tests: tests/planner/partition/partition_test.cpp, tests/planner/partition/ranges_of_bounds_test.cpp
 #include "planner/partition/stage_times.h"
 
 #include <algorithm>

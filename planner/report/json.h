@@ -21,8 +21,8 @@ nlohmann::ordered_json json_of(const Alternative& alternative);
 nlohmann::ordered_json json_of(const HeadCost& cost);
 
 // The document {v, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
-// predicted, certificate, why, alternatives, other_kinds, graphs of a run that builds some, and head_choices of a large head}, indented, ending
-// in a newline. Bytes and seconds are plain numbers.
+// predicted, certificate, why, alternatives, other_kinds, graphs of a run that builds some, and head_choices of a large
+// head}, indented, ending in a newline. Bytes and seconds are plain numbers.
 std::string report_json(const Plan& plan, const Module& module);
 
 // The tables of report_table (planner/report/text.h) as {v, plan, <table>: [...]}; memory and why as in report_json.

@@ -3,7 +3,7 @@
 // leaves out; and search for cuts with a shorter step than the best one. At the end the settings are sorted by their
 // times. In a large search, each setting first gets balanced cuts and a formula's time, and only the fastest ones take
 // these steps.
-// Tests: tests/planner/search/search_test.cpp, tests/planner/search/choose_test.cpp, tests/planner/planner_test.cpp
+// Tests: tests/planner/search/search_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
 #include <algorithm>
@@ -29,15 +29,6 @@ constexpr int kSimulatedCuts = 6;
 // estimate is at most kPromising times the best time are searched further.
 constexpr int64_t kMostWork = 100'000;
 constexpr double kPromising = 1.15;
-
-int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
-  return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
-}
-
-// Returns the number of gradient partials to which the row blocks of one micro-batch add.
-int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
-  return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
-}
 
 PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute,
                               const StageLimits& limits) {

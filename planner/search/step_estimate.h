@@ -47,7 +47,7 @@ class StepEstimate {
   const PartitionRequest& request_;
   const HeadTimes& head_;
   int head_passes_;
-  int workers_;    // of all replicas of a stage
+  int workers_;    // the workers of all replicas of a stage
   Bytes traffic_;  // update_traffic
 };
 

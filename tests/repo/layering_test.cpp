@@ -173,7 +173,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/lsp",
      kGraph + kText + Folders{"ops", "ops/norm", "lang", "lang/format", "lang/elaborate", "lang/elaborate/trials"}},
 
-    {"runtime/cli/console", kGraph + Folders{"lang"}},
+    {"runtime/cli/console", kGraph + Folders{"lang", "lang/text"}},
     {"runtime/cli/progress", kCommands + Folders{"runtime/cli/console"}},
     {"runtime/cli/show", kCommands + Folders{"runtime/cli/console"}},
     {"runtime/cli/model", kCommands + Folders{"planner/profiles", "runtime/cli/console"}},

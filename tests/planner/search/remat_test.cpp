@@ -56,7 +56,7 @@ TEST(Remat, ChosenLayersFreeTheirBytesInTheirTime) {
       const int begin = seed % 2 == 0 ? 0 : static_cast<int>(stream.below(0, static_cast<uint64_t>(n) / 2));
       const int end = n - static_cast<int>(seed % 3 == 0 ? stream.below(1, static_cast<uint64_t>(n) / 3) : 0);
       std::vector<int> chosen;
-      Bytes estimated = 0;  // of the layers that are not chosen
+      Bytes estimated = 0;  // sum over the layers that are not chosen
       Seconds most = 0;
       for (int l = begin; l < end; ++l) {
         const auto p = static_cast<size_t>(l);
