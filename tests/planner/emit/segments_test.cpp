@@ -122,8 +122,7 @@ TEST(Segments, DamagedSegmentsAreFound) {
       kCut);
   // The partials of a bucket are not summed, or are summed twice.
   expect_operand_found(
-      "before their partials are summed", [](Program& p) { all_of(p, Kind::kFoldPartials)[0]->operands.pop_back(); },
-      kCut);
+      "leaves out the gradient", [](Program& p) { all_of(p, Kind::kFoldPartials)[0]->operands.pop_back(); }, kCut);
   expect_operand_found(
       "again",
       [](Program& p) {

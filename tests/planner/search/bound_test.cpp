@@ -253,7 +253,9 @@ TEST(StepBound, LongChainsComeNearTheBound) {
   one.chain.joined.assign(1250, false);
   one.chain.last_cut = 1249;
   Cuts cuts{0};
-  for (const PartitionStage& stage : partition(request)[0].stages) {
+  const std::vector<Partition> found = partition(request);
+  ASSERT_FALSE(found.empty());
+  for (const PartitionStage& stage : found[0].stages) {
     cuts.push_back(stage.end);
   }
   const StepBound bound(one.chain);
