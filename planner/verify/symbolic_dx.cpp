@@ -67,7 +67,8 @@ Result<DxTerm> SymbolicRun::dx_term(const ClassRange& classes, int first) const 
     }
     row = shards[s].row_end;
   }
-  if (term.shards.empty() || term.shards.front() != first || row != classes.end) {
+  const bool begins = shards[static_cast<size_t>(first)].row_begin == classes.begin;
+  if (!begins || term.shards.empty() || term.shards.front() != first || row != classes.end) {
     return at_fault("has a term of dX for classes {} to {} of shard {}", classes.begin, classes.end, first);
   }
   return term;

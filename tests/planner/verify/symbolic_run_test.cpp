@@ -149,6 +149,17 @@ TEST(SymbolicRun, MissingSumsOfSquaresAreFound) {
   }
 }
 
+// The terms that are left are those of neighbouring shards, but no longer all shards of the result.
+TEST(SymbolicRun, ASumOnANodeThatLacksItsFirstTermIsFound) {
+  Case made = make_case({.replicas = 1, .nodes = 2, .devices = 6, .shards = 6});
+  ASSERT_TRUE(verify_values(made.program, made.module).ok());
+  Instruction& sum = find(made.program, Kind::kSumDx);
+  sum.operands.erase(sum.operands.begin());
+  const Status status = verify_values(made.program, made.module);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("has a term of dX for classes"), std::string::npos) << status.error().message;
+}
+
 TEST(SymbolicRun, ResultsThatLackRowsAreFound) {
   Case part = make_case(kOneReplica);
   Instruction& last = part.program.instructions[find_index(part.program, joins_a_later_pass)];
