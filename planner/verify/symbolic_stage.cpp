@@ -1,6 +1,7 @@
 // The rules for passes of a stage. A pass runs its nodes on one row block after the other, and workers share the
 // blocks. The rows of a value in a buffer therefore belong to one value during a pass, and the slice of a worker holds
-// the values of one row block, from node to node. Tests: tests/planner/verify/symbolic_run_test.cpp
+// the values of one row block, from node to node.
+// Tests: tests/planner/verify/symbolic_run_test.cpp
 #include <algorithm>
 
 #include "planner/verify/symbolic_run.h"

@@ -140,7 +140,8 @@ Status SymbolicState::touch(const Operand& operand, Bytes begin, Bytes bytes, bo
 Status SymbolicState::check_apart(std::vector<Touch>& touches) const {
   const auto order = [](const Touch& touch) { return std::tuple(touch.buffer, touch.begin, touch.end, touch.tag); };
   std::ranges::sort(touches, {}, order);
-  const Touch* read = nullptr;  // of the ranges so far, the one that reaches farthest; and of those that are written
+  // The range so far that reaches farthest, among those that are only read and among those that are written.
+  const Touch* read = nullptr;
   const Touch* wrote = nullptr;
   for (const Touch& touch : touches) {
     if (touch.begin == touch.end) {

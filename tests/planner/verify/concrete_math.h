@@ -1,5 +1,4 @@
-// What the computations of a concrete run write (tests/planner/verify/concrete_run.h): those of heads and of the end of
-// a step.
+// The computations of a concrete run (tests/planner/verify/concrete_run.h): those of heads and of the end of a step.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +13,7 @@ class ConcreteMath {
  public:
   ConcreteMath(const Program& program, ConcreteMemory& memory) : program_(program), memory_(memory) {}
 
-  // What each operand writes depends on its role and on all that the operands read. Terms of dX are read in their
-  // order.
+  // Each operand writes a hash of its role and of all that the operands read. Terms of dX are read in their order.
   void compute(const Instruction& one, std::span<const Operand> operands) {
     uint64_t all = mix(static_cast<uint64_t>(one.kind), static_cast<uint64_t>(std::max(one.shard, -1) + 1));
     uint64_t terms = 0;
