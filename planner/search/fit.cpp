@@ -175,6 +175,7 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   predicted.step = exact.step;
   predicted.images_per_second = exact.images_per_second;
   predicted.exposed_comm = exact.exposed_comm;
+  predicted.loader = exact.loader;
   return fitted;
 }
 
