@@ -5,25 +5,18 @@
 #include "ops/facts/timing.h"
 
 #include <algorithm>
-#include <ctime>
 #include <emmintrin.h>
 #include <memory>
 #include <new>
 
 #include "graph/base/random.h"
+#include "graph/os/processor_time.h"
 #include "ops/head/head.h"
 #include "ops/optimizer/optimizer.h"
 #include "ops/simd/convert.h"
 
 namespace xrun::ops {
 namespace {
-
-// Returns the CPU time of the calling thread, on which kernels run alone. The time of other programs does not count.
-Seconds thread_time() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 constexpr int kCalls = 7;         // number of timed calls, after a first call to warm up
 constexpr Seconds kEnough = 0.1;  // no more calls are made when their total time reaches this
@@ -61,9 +54,9 @@ Result<Seconds> median_of_calls(Before before, Run run) {
   XRUN_TRY(run());
   while (times.size() < kCalls && sum < kEnough) {
     before();
-    const Seconds start = thread_time();
+    const Seconds start = thread_processor_time();
     XRUN_TRY(run());
-    times.push_back(thread_time() - start);
+    times.push_back(thread_processor_time() - start);
     sum += times.back();
   }
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);

@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 #include <tbb/global_control.h>
-#include <time.h>
 
+#include "graph/os/processor_time.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/order/sample_order.h"
 
@@ -16,13 +16,6 @@ namespace {
 
 Seconds wall_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Processor time of this thread.
-Seconds processor_now() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 // Memory for batches of the inputs that data fills.
@@ -87,7 +80,7 @@ class OneCore {
   Status round(DataFigures& figures, bool counts) {
     int64_t good = 0;
     times_.begin();
-    const Seconds begin = processor_now();
+    const Seconds begin = thread_processor_time();
     for (int64_t i = 0; i < one_.samples; ++i) {
       const SamplePlace place = order_.at(position_++);
       const DrawKey key{one_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(place.sample), true};
@@ -97,7 +90,7 @@ class OneCore {
       }
       good += filled.ok() ? 1 : 0;
     }
-    const Seconds spent = processor_now() - begin;
+    const Seconds spent = thread_processor_time() - begin;
     if (counts && good > 0) {
       const auto samples = static_cast<double>(good);
       figures.seconds.push_back(spent / samples);

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <immintrin.h>
 
+#include "graph/os/processor_time.h"
 #include "ops/head/loops/kernels.h"
 #include "ops/simd/amx_tiles.h"
 #include "ops/simd/simd.h"
@@ -157,10 +157,7 @@ MachineRate rate_of(ops::Workers& workers, const Repeat& repeat) {
 }  // namespace
 
 Elapsed elapsed_now() {
-  timespec processor{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &processor);
-  return {std::chrono::duration<double>(Clock::now().time_since_epoch()).count(),
-          static_cast<double>(processor.tv_sec) + 1e-9 * static_cast<double>(processor.tv_nsec)};
+  return {std::chrono::duration<double>(Clock::now().time_since_epoch()).count(), process_processor_time()};
 }
 
 Bytes Roofline::memory_bytes(Bytes last_cache) {

@@ -1,8 +1,8 @@
 #include "runtime/data/sample_time.h"
 
 #include <algorithm>
-#include <time.h>
 
+#include "graph/os/processor_time.h"
 #include "runtime/data/order/sample_order.h"
 
 namespace xrun::runtime {
@@ -11,13 +11,6 @@ namespace {
 constexpr int64_t kFirst = 4;  // samples that are not counted
 constexpr int64_t kCounted = 512;
 constexpr Seconds kEnough = 0.3;
-
-// Processor time of this thread.
-Seconds processor_now() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 }  // namespace
 
@@ -39,12 +32,12 @@ Seconds time_of_sample(const SampleRows& rows, const Graph& graph, uint64_t seed
     const SamplePlace place = order.at(i);
     const DrawnSample sample{place.sample,
                              {seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(place.sample), true}};
-    const Seconds begin = processor_now();
+    const Seconds begin = thread_processor_time();
     bool good = rows.fill(sample.number, sample.key, scratch, row, 0).ok();
     // A stage that mixes samples would take another sample as the partner, which costs as much to read.
     good = good && (!rows.mixes() || rows.mix(sample, sample, scratch, row, 0).ok());
     if (good && (i >= kFirst || rows.samples() <= kFirst)) {
-      spent += processor_now() - begin;
+      spent += thread_processor_time() - begin;
       ++counted;
     }
   }

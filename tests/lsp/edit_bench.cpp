@@ -3,24 +3,17 @@
 #include <algorithm>
 #include <benchmark/benchmark.h>
 #include <cmath>
-#include <ctime>
 #include <fmt/format.h>
 #include <random>
 #include <vector>
 
+#include "graph/os/processor_time.h"
 #include "runtime/lsp/server.h"
 
 namespace xrun::lsp {
 namespace {
 
 const std::string kUri = "file:///tmp/bench.xgraph";
-
-// Returns the processor time of this thread, which does not count other programs.
-double cpu_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
 
 std::string thousand_lines() {
   std::string text = "xgraph 1\n\n";
@@ -74,7 +67,7 @@ void edit(benchmark::State& state, bool asks) {
     end["character"] = end["character"].get<int>() + 1;
     double least = HUGE_VAL;
     for (int i = 0; i < 3; ++i) {
-      const double begin = cpu_ms();
+      const Seconds begin = thread_processor_time();
       change(place, place, "q");
       for (const char* method : {"textDocument/inlayHint", "textDocument/semanticTokens/full",
                                  "textDocument/documentSymbol", "textDocument/foldingRange"}) {
@@ -82,7 +75,7 @@ void edit(benchmark::State& state, bool asks) {
           send({{"id", version}, {"method", method}, {"params", about}});
         }
       }
-      const double took = cpu_ms() - begin;
+      const double took = 1e3 * (thread_processor_time() - begin);
       least = std::min(least, took);
       if (i == 0) {
         first_times.push_back(took);

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/os/processor_time.h"
 #include "tests/lang/checked.h"
-#include "tests/support/processor_time.h"
 
 namespace xrun::lang {
 namespace {
@@ -42,9 +42,9 @@ TEST(Limits, CopiesAreCountedBeforeTheyAreMade) {
   };
   constexpr double kSeconds = 2;  // making the copies would take ten times as long
   const auto seconds_of = [](const std::string& text) {
-    const Seconds begin = testing::processor_time();
+    const Seconds begin = thread_processor_time();
     EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0216"));
-    return testing::processor_time() - begin;
+    return thread_processor_time() - begin;
   };
   EXPECT_LT(seconds_of(with("repeat 1_000_000 { bn }")), kSeconds);
   EXPECT_LT(seconds_of(with("repeat 2_000 { repeat 2_000 { bn } }")), kSeconds);

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/os/processor_time.h"
 #include "lang/syntax/parser.h"
 #include "lang/text/lexer.h"
-#include "tests/support/processor_time.h"
 #include "tests/support/sanitized.h"
 
 namespace xrun::lang {
@@ -124,9 +124,9 @@ Outcome parse_text(std::string text) {
   SourceMap sources;
   Outcome out;
   const int32_t file = sources.add("hostile.xgraph", std::move(text));
-  const double start = testing::processor_time();
+  const double start = thread_processor_time();
   const Ast ast = parse(sources, file, out.diagnostics);
-  out.seconds = testing::processor_time() - start;
+  out.seconds = thread_processor_time() - start;
   return out;
 }
 

@@ -1,12 +1,12 @@
 // Programs that lack an exchange or a computation although each of their instructions has the right operands: the
 // symbolic run finds what the buffers lack.
+#include "graph/os/processor_time.h"
 #include "planner/verify/symbolic_run.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/planner/verify/mutants.h"
 #include "tests/planner/verify/verify_case.h"
-#include "tests/support/processor_time.h"
 
 namespace xrun::planner::testing {
 namespace {
@@ -216,10 +216,10 @@ TEST(SymbolicRun, ManyBuffersAndManyPartsAreRunQuickly) {
     from.offset = static_cast<Bytes>(i % kParts * 4);
     to.buffer = BufferId(static_cast<size_t>(first.index) + i);
   });
-  const Seconds begin = xrun::testing::processor_time();
+  const Seconds begin = thread_processor_time();
   const Status status = verify_values(program, made.module);
   EXPECT_TRUE(status.ok()) << status.error().message;
-  EXPECT_LT(xrun::testing::processor_time() - begin, 2);
+  EXPECT_LT(thread_processor_time() - begin, 2);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // A sound program is damaged in one place, and must be rejected with a message about the damage. Tests every kind of
 // damage.
+#include "graph/os/processor_time.h"
 #include "planner/verify/verify_program.h"
 
 #include "planner/verify/verify_parts.h"
 #include "tests/planner/verify/verify_case.h"
-#include "tests/support/processor_time.h"
 
 namespace xrun::planner::testing {
 namespace {
@@ -325,9 +325,9 @@ TEST(VerifyProgram, ManyBuffersInTheSameBytesAreVerifiedInTheirOrder) {
                                .last_use = use});
     program.instructions[b].writes = {BufferId(b)};
   }
-  const Seconds begin = xrun::testing::processor_time();
+  const Seconds begin = thread_processor_time();
   EXPECT_TRUE(verify_memory(program, 0).ok()) << verify_memory(program, 0).error().message;
-  EXPECT_LT(xrun::testing::processor_time() - begin, 2);
+  EXPECT_LT(thread_processor_time() - begin, 2);
   // One buffer is still in use when the next one begins.
   program.instructions[50'000].reads = {BufferId(49'996)};
   program.buffers[49'996].last_use = 50'000;

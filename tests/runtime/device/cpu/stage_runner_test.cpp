@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "graph/os/processor_time.h"
 #include "runtime/device/cpu/cpu_backend.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session/session.h"
@@ -12,7 +13,6 @@
 #include "tests/runtime/runs/plan_maker.h"
 #include "tests/runtime/runs/small_models.h"
 #include "tests/support/optimizers.h"
-#include "tests/support/processor_time.h"
 
 namespace xrun::runtime {
 namespace {
@@ -20,7 +20,6 @@ namespace {
 using testing::make_program;
 using testing::PlanChoice;
 using testing::Prepared;
-using xrun::testing::processor_time;
 
 // Simulates a device of any number of workers on one thread. It runs one item at a time, and computes how long the
 // workers would take if each item went to the first idle worker. Each item runs twice and only the second time counts,
@@ -43,12 +42,12 @@ class CountedDevice final : public CpuDevice {
     }
     Call& call = calls_[shared_];
     XRUN_CHECK(call.items.size() == static_cast<size_t>(items), "a step is unlike the one before it");
-    call.before = shared_ == 0 ? 0 : std::min(call.before, processor_time() - end_);
+    call.before = shared_ == 0 ? 0 : std::min(call.before, thread_processor_time() - end_);
     for (size_t i = 0; i < call.items.size(); ++i) {
       body(static_cast<int64_t>(i), static_cast<int>(i) % workers_);
-      const double begin = processor_time();
+      const double begin = thread_processor_time();
       body(static_cast<int64_t>(i), static_cast<int>(i) % workers_);
-      end_ = processor_time();
+      end_ = thread_processor_time();
       call.items[i] = std::min(call.items[i], end_ - begin);
     }
     ++shared_;
