@@ -146,19 +146,39 @@ Result<std::unique_ptr<Kernel>> make_add_sum(const KernelSpec& spec) {
       sums.scratch_bytes());
 }
 
+// Returns XG0303 unless `dims` can be broadcast to the dimensions of `terms`.
+Status expect_sums(std::string_view op, const TensorType& terms, const std::vector<int64_t>& dims) {
+  bool fits = dims.size() <= terms.dims.size();
+  for (size_t i = 0; fits && i < dims.size(); ++i) {
+    fits = dims[dims.size() - 1 - i] == 1 || dims[dims.size() - 1 - i] == terms.dims[terms.dims.size() - 1 - i];
+  }
+  if (fits) {
+    return {};
+  }
+  return argument_error("`" + std::string(op) + "` cannot sum " + to_text(terms) + " to these dimensions",
+                        "each dimension of the sums is 1 or that of the terms");
+}
+
+Result<OpShape> infer_add_sum(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_sums("add.sum", inputs[0], attrs.integers("dims")));
+  return infer_dims(inputs, attrs);
+}
+
 constexpr Op kAddSum{.def = {.name = "add.sum",
                              .signature = "(x: [N, ...])",
                              .group = "pointwise",
                              .doc = "sum over the dimensions that were broadcast",
-                             .infer = infer_dims,
+                             .infer = infer_add_sum,
                              .sums = true,
                              .shard_of = shard_broadcast},
                      .cpu = by_dtype<make_add_sum<float>, make_add_sum<Bf16>, make_add_sum<Half>>};
 
 // param.sum adds to the accumulator of a parameter: sums over the samples, and over the dimensions in which the
 // parameter was broadcast.
-Result<OpShape> infer_param_sum(std::span<const TensorType>, const Attrs& attrs) {
-  return OpShape{.outputs = {weight_type(attrs.integers("dims"))}};
+Result<OpShape> infer_param_sum(std::span<const TensorType> inputs, const Attrs& attrs) {
+  std::vector<int64_t> dims = attrs.integers("dims");
+  XRUN_TRY(expect_sums("param.sum", inputs[0], dims));
+  return OpShape{.outputs = {weight_type(std::move(dims))}};
 }
 
 template <typename T>
@@ -204,6 +224,7 @@ Result<OpShape> infer_map_sum(std::span<const TensorType> inputs, const Attrs& a
       continue;
     }
     std::vector<int64_t> dims = attrs.integers(dims_of(i));
+    XRUN_TRY(expect_sums("map.sum", whole, dims));
     const bool of_samples = !dims.empty() && dims[0] == kBatch;
     shape.outputs.push_back(of_samples ? with_dims(whole, std::move(dims)) : weight_type(std::move(dims)));
   }

@@ -1,6 +1,7 @@
 // Copies lists and texts out of a FlatBuffer whose content may be forged.
 #pragma once
 
+#include <cstdint>
 #include <flatbuffers/flatbuffers.h>
 #include <optional>
 #include <string>
@@ -29,6 +30,14 @@ class CountedReader {
     return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
   }
 
+  // Whether the copy of a vector of structs or numbers stays within the count, and the elements are aligned as their
+  // type requires, which the verifier of FlatBuffers does not check.
+  template <typename Element, typename T>
+  bool take_elements(const flatbuffers::Vector<T>* list) {
+    ok_ = ok_ && reinterpret_cast<uintptr_t>(list->Data()) % alignof(Element) == 0;
+    return take(size_t{list->size()} * sizeof(Element));
+  }
+
   // Adds a value to a list; nullopt is an illegal value of the file.
   template <typename T>
   void add(std::vector<T>& list, std::optional<T> value) {
@@ -50,7 +59,7 @@ class CountedReader {
   template <typename Out>
   std::vector<Out> ids(const flatbuffers::Vector<int32_t>* list) {
     std::vector<Out> out;
-    if (list != nullptr && take(size_t{list->size()} * 4)) {
+    if (list != nullptr && take_elements<int32_t>(list)) {
       out.reserve(list->size());
       for (const int32_t id : *list) {
         out.push_back(Out(id));
@@ -60,8 +69,8 @@ class CountedReader {
   }
 
   std::vector<double> numbers(const flatbuffers::Vector<double>* list) {
-    return list != nullptr && take(size_t{list->size()} * sizeof(double)) ? std::vector(list->begin(), list->end())
-                                                                          : std::vector<double>();
+    return list != nullptr && take_elements<double>(list) ? std::vector(list->begin(), list->end())
+                                                          : std::vector<double>();
   }
 
   template <typename Enum>

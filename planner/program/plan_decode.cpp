@@ -170,7 +170,7 @@ class Reader : public CountedReader {
     head.mapped = in.mapped();
     head.states = value_of(in.states(), RowFormat::kFp8);
     head.state_count = in.state_count();
-    if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
+    if (in.shards() != nullptr && take_elements<fb::Shard>(in.shards())) {
       for (const fb::Shard* shard : *in.shards()) {
         head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),
                                static_cast<int64_t>(shard->row_end()), static_cast<int64_t>(shard->kept_blocks())});
@@ -232,7 +232,7 @@ class Reader : public CountedReader {
     one.shard = in.shard();
     one.group = in.group();
     one.nodes = ids<NodeId>(in.nodes());
-    if (in.operands() != nullptr && take(size_t{in.operands()->size()} * sizeof(fb::Operand))) {
+    if (in.operands() != nullptr && take_elements<fb::Operand>(in.operands())) {
       for (const fb::Operand* operand : *in.operands()) {
         one.operands.push_back(get(*operand));
       }
@@ -274,7 +274,7 @@ class Reader : public CountedReader {
     each(in.buffers(), [&](const fb::Buffer& one) { program.buffers.push_back(get(one, program.buffers.size())); });
     each(in.instructions(),
          [&](const fb::Instruction& one) { program.instructions.push_back(get(one, program.instructions.size())); });
-    if (in.arenas() != nullptr && take(size_t{in.arenas()->size()} * sizeof(fb::Arena))) {
+    if (in.arenas() != nullptr && take_elements<fb::Arena>(in.arenas())) {
       for (const fb::Arena* arena : *in.arenas()) {
         program.arenas.push_back({arena->device(), arena->bytes(), arena->live_max()});
       }
