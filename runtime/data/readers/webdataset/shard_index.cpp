@@ -59,6 +59,9 @@ bool is_consistent(const fb::ShardIndex& from) {
       from.end_block() > (static_cast<uint64_t>(from.shard_bytes()) + kTarBlock - 1) / kTarBlock) {
     return false;
   }
+  if (wide > 0 && reinterpret_cast<uintptr_t>(from.wide_labels()->data()) % alignof(int64_t) != 0) {
+    return false;
+  }
   for (size_t i = 0; i < samples; ++i) {
     const auto at = static_cast<uint32_t>(i);
     if (blocks->Get(at) >= (i + 1 < samples ? blocks->Get(at + 1) : from.end_block())) {
