@@ -11,7 +11,8 @@ namespace xrun::planner {
 namespace {
 
 constexpr double kMilliseconds = 1e3;
-constexpr double kProven = 1 + 1e-4;  // a bound that is nearer than this is printed as the optimum
+constexpr double kRounding = 1 + 1e-9;
+constexpr size_t kShownSources = 5;
 
 Seconds time_of(const LayerProfile& profile, const std::vector<int>& stage) {
   Seconds sum = 0;
@@ -24,6 +25,21 @@ Seconds time_of(const LayerProfile& profile, const std::vector<int>& stage) {
 // The name of a layer with its kind, without the arguments of the kind.
 std::string label_of(const ProfiledLayer& layer) {
   return layer.name + " " + layer.kind.substr(0, layer.kind.find('('));
+}
+
+// Names the layers that read no other one, since an edge to them may be missing; empty if there are no such layers.
+std::string sources_text(const LayerProfile& profile) {
+  const std::vector<int> sources = profile.sources();
+  if (sources.empty()) {
+    return "";
+  }
+  std::string names;
+  for (size_t i = 0; i < std::min(sources.size(), kShownSources); ++i) {
+    names += (i == 0 ? "" : ", ") + label_of(profile.layers[static_cast<size_t>(sources[i])]);
+  }
+  const size_t more = sources.size() - std::min(sources.size(), kShownSources);
+  return fmt::format("  {}{} {} no other layer: add the missing edges, unless the profile has none there\n", names,
+                     more > 0 ? fmt::format(" and {} more", more) : "", sources.size() == 1 ? "reads" : "read");
 }
 
 }  // namespace
@@ -43,9 +59,11 @@ std::string report_cuts(const LayerProfile& profile, const GraphCuts& cuts, cons
   }
   text += table.text("  ", columns);
   text += fmt::format("\n  largest stage {}; ", format_seconds(cuts.largest));
-  text += cuts.largest <= cuts.bound * kProven ? "no other cuts have a smaller one\n"
-                                               : fmt::format("no cuts have one below {}\n", format_seconds(cuts.bound));
-  return text;
+  text += cuts.largest <= cuts.bound * kRounding
+              ? "no other cuts have a smaller one\n"
+              : fmt::format("no cuts have one below {} ({:.3f} % less)\n", format_seconds(cuts.bound),
+                            100 * (1 - cuts.bound / cuts.largest));
+  return text + sources_text(profile);
 }
 
 std::string cuts_json(const LayerProfile& profile, const GraphCuts& cuts, const std::string& name) {
@@ -57,11 +75,16 @@ std::string cuts_json(const LayerProfile& profile, const GraphCuts& cuts, const 
     }
     stages.push_back({{"nodes", std::move(nodes)}, {"time_ms", kMilliseconds * time_of(profile, stage)}});
   }
+  nlohmann::ordered_json sources = nlohmann::ordered_json::array();
+  for (const int layer : profile.sources()) {
+    sources.push_back(profile.layers[static_cast<size_t>(layer)].name);
+  }
   return document_text({{"v", kReportVersion},
                         {"file", name},
                         {"stages", std::move(stages)},
                         {"bottleneck_ms", kMilliseconds * cuts.largest},
-                        {"lower_bound_ms", kMilliseconds * cuts.bound}});
+                        {"lower_bound_ms", kMilliseconds * cuts.bound},
+                        {"sources", std::move(sources)}});
 }
 
 }  // namespace xrun::planner

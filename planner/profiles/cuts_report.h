@@ -11,8 +11,9 @@ namespace xrun::planner {
 // the page, 0 for no limit.
 std::string report_cuts(const LayerProfile& profile, const GraphCuts& cuts, const std::string& name, int columns);
 
-// Returns the document {v, file, stages: [{nodes, time_ms}], bottleneck_ms, lower_bound_ms}, indented, ending in a
-// newline. `nodes` are the names of the layers, each after those that it reads.
+// Returns the document {v, file, stages: [{nodes, time_ms}], bottleneck_ms, lower_bound_ms, sources}, indented, ending
+// in a newline. `nodes` are the names of the layers, each after those that it reads; `sources` are the layers that read
+// no other one, without those of the kind "Input".
 std::string cuts_json(const LayerProfile& profile, const GraphCuts& cuts, const std::string& name);
 
 }  // namespace xrun::planner

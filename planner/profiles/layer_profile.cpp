@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <map>
 #include <unordered_map>
 
 #include "graph/base/errors.h"
@@ -14,14 +14,24 @@ namespace {
 
 constexpr size_t kMostLayers = 100'000;
 constexpr size_t kMostEdges = 1'000'000;
+constexpr double kMostMilliseconds = 1e9;
 constexpr Seconds kMillisecond = 1e-3;
+constexpr size_t kShownOfCycle = 6;  // layers of a cycle that its message names
 constexpr std::string_view kBetween = " -- ";
+
+std::string_view without_spaces(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
 
 class Parser {
  public:
   explicit Parser(std::string_view name) : name_(name) {}
 
   Result<LayerProfile> parse(std::string_view text) {
+    if (constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"; text.starts_with(kByteOrderMark)) {
+      text.remove_prefix(kByteOrderMark.size());
+    }
     while (!text.empty()) {
       const size_t end = std::min(text.find('\n'), text.size());
       std::string_view line = text.substr(0, end);
@@ -40,6 +50,7 @@ class Parser {
   }
 
  private:
+  using Values = std::map<std::string_view, std::string_view>;
   struct Edge {
     std::string from;
     std::string to;
@@ -63,7 +74,7 @@ class Parser {
     ProfiledLayer layer{.name = std::string(line.substr(0, first)),
                         .kind = std::string(line.substr(first + kBetween.size(), last - first - kBetween.size()))};
     layer.is_input = layer.kind.starts_with("Input");
-    const std::string_view values = line.substr(last + kBetween.size());
+    XRUN_ASSIGN(const Values values, read_values(line.substr(last + kBetween.size())));
     XRUN_ASSIGN(layer.forward, read_time(values, "forward_compute_time"));
     XRUN_ASSIGN(layer.backward, read_time(values, "backward_compute_time"));
     if (!places_.emplace(layer.name, profile_.layers.size()).second) {
@@ -73,17 +84,39 @@ class Parser {
     return {};
   }
 
-  Result<Seconds> read_time(std::string_view values, std::string_view key) const {
-    const size_t at = values.find(std::string(key) + "=");
-    if (at == std::string_view::npos) {
+  // Reads "KEY=VALUE, KEY=VALUE, ...".
+  Result<Values> read_values(std::string_view text) const {
+    Values values;
+    while (true) {
+      const size_t end = std::min(text.find(','), text.size());
+      const std::string_view part = without_spaces(text.substr(0, end));
+      const size_t equals = part.find('=');
+      if (equals == std::string_view::npos) {
+        return fault(line_, {"`{}` is not KEY=VALUE", part},
+                     "put commas only between values; the decimal sign is a point: 1.5");
+      }
+      if (!values.emplace(part.substr(0, equals), part.substr(equals + 1)).second) {
+        return fault(line_, {"`{}` is there twice", part.substr(0, equals)}, "remove one of the two");
+      }
+      if (end == text.size()) {
+        return values;
+      }
+      text.remove_prefix(end + 1);
+    }
+  }
+
+  Result<Seconds> read_time(const Values& values, std::string_view key) const {
+    const auto at = values.find(key);
+    if (at == values.end()) {
       return fault(line_, {"no `{}`", key}, {"add it in milliseconds: {}=1.5", key});
     }
-    const std::string_view rest = values.substr(at + key.size() + 1);
-    const std::string_view number = rest.substr(0, std::min(rest.find_first_of(", "), rest.size()));
+    const std::string_view number = at->second;
     double value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() || !std::isfinite(value) || value < 0) {
-      return fault(line_, {"`{}={}` is not a time in milliseconds", key, number}, "write a finite number from 0 on");
+    const bool whole = error == std::errc() && end == number.data() + number.size();
+    if (!whole || !(value >= 0 && value <= kMostMilliseconds)) {
+      return fault(line_, {"`{}={}` is not a time in milliseconds", key, number},
+                   "write a number from 0 to 10^9 without a unit");
     }
     return value * kMillisecond;
   }
@@ -120,21 +153,42 @@ class Parser {
     return {};
   }
 
-  // The layers of a cycle, and those after it, have no place in an order.
+  // The layers of a cycle, and those after it, have no place in an order. Each of them reads another one, so a walk
+  // from a layer to one that it reads, and on, comes to a cycle.
   Status check_order() const {
     const DirectedGraph graph(profile_.layers.size(), profile_.edges);
     std::vector<bool> ordered(profile_.layers.size(), false);
     for (const int layer : graph.order_by([](int node, int) { return node; })) {
       ordered[static_cast<size_t>(layer)] = true;
     }
+    std::vector<int> read(profile_.layers.size(), -1);  // index: layer; its last edge from a layer without a place
     for (size_t e = 0; e < edges_.size(); ++e) {
       const auto [from, to] = profile_.edges[e];
-      if (!ordered[static_cast<size_t>(from)] && !ordered[static_cast<size_t>(to)]) {
-        return fault(edges_[e].line, {"`{}` and `{}` are in or after a cycle", edges_[e].from, edges_[e].to},
-                     "remove the edge that closes the cycle");
+      if (!ordered[static_cast<size_t>(from)]) {
+        read[static_cast<size_t>(to)] = static_cast<int>(e);
       }
     }
-    return {};
+    const auto first = std::ranges::find(ordered, false);
+    return first == ordered.end() ? Status() : Status(cycle(read, static_cast<int>(first - ordered.begin())));
+  }
+
+  Error cycle(const std::vector<int>& read, int layer) const {
+    std::vector<int> walk;  // edges, each to the layer from which the one before it comes
+    std::vector<int> turn(profile_.layers.size(), -1);
+    while (turn[static_cast<size_t>(layer)] < 0) {
+      turn[static_cast<size_t>(layer)] = static_cast<int>(walk.size());
+      walk.push_back(read[static_cast<size_t>(layer)]);
+      layer = profile_.edges[static_cast<size_t>(walk.back())].first;
+    }
+    walk.erase(walk.begin(), walk.begin() + turn[static_cast<size_t>(layer)]);
+    std::string names = profile_.layers[static_cast<size_t>(layer)].name;
+    for (size_t i = walk.size(); i-- > 0;) {
+      const bool shown = walk.size() - i <= kShownOfCycle || i == 0;
+      const bool left_out = !shown && walk.size() - i == kShownOfCycle + 1;
+      names += shown ? " -> " + edges_[static_cast<size_t>(walk[i])].to : left_out ? " -> ..." : "";
+    }
+    const int last = edges_[static_cast<size_t>(std::ranges::max(walk))].line;
+    return fault(last, {"the edges form a cycle: {}", names}, "remove one of them, or turn it round");
   }
 
   std::string_view name_;
@@ -152,6 +206,20 @@ Seconds LayerProfile::time() const {
     sum += layer.time();
   }
   return sum;
+}
+
+std::vector<int> LayerProfile::sources() const {
+  std::vector<bool> reads(layers.size(), false);
+  for (const auto& [from, to] : edges) {
+    reads[static_cast<size_t>(to)] = true;
+  }
+  std::vector<int> found;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (!reads[i] && !layers[i].is_input) {
+      found.push_back(static_cast<int>(i));
+    }
+  }
+  return found;
 }
 
 Result<LayerProfile> parse_profile(std::string_view text, std::string_view name) { return Parser(name).parse(text); }

@@ -32,11 +32,12 @@ struct LayerProfile {
   std::vector<ProfiledLayer> layers;       // in the order of the text
   std::vector<std::pair<int, int>> edges;  // the second layer reads the result of the first one
   Seconds time() const;                    // the time of all layers
+  std::vector<int> sources() const;        // layers that read no other one, without those of the kind "Input"
 };
 
 /// Parses a profile. `name` is that of the file in messages. Errors: XG0631 with the line, for a line that is neither a
-/// layer nor an edge, a time that is missing, negative or not finite, a layer that is missing or there twice, a cycle,
-/// layers without edges, and more than 100,000 layers or 1,000,000 edges.
+/// layer nor an edge, a time that is missing, there twice, negative or above 10^9 ms, a layer that is missing or there
+/// twice, a cycle, layers without edges, and more than 100,000 layers or 1,000,000 edges.
 Result<LayerProfile> parse_profile(std::string_view text, std::string_view name);
 
 }  // namespace xrun::planner

@@ -1,5 +1,6 @@
 #include "planner/profiles/layer_profile.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +32,33 @@ TEST(LayerProfile, HasLayersAndEdgesInTheOrderOfTheText) {
   EXPECT_DOUBLE_EQ(profile->time(), 3.5e-3);
 }
 
+TEST(LayerProfile, AByteOrderMarkIsSkipped) {
+  const auto profile = parse_profile("\xEF\xBB\xBF" + layer("a", "Input") + layer("b", "Conv") + "\ta -- b\n", "p.txt");
+  ASSERT_TRUE(profile.ok()) << profile.error().message;
+  EXPECT_EQ(profile->layers[0].name, "a");
+}
+
+TEST(LayerProfile, ALongCycleIsNamedInPart) {
+  std::string text;
+  for (int i = 0; i < 10; ++i) {
+    text += layer(fmt::format("n{}", i), "Conv");
+  }
+  for (int i = 0; i < 10; ++i) {
+    text += fmt::format("\tn{} -- n{}\n", i, (i + 1) % 10);
+  }
+  const auto profile = parse_profile(text, "p.txt");
+  ASSERT_FALSE(profile.ok());
+  EXPECT_EQ(profile.error().message,
+            "p.txt:20: the edges form a cycle: n0 -> n1 -> n2 -> n3 -> n4 -> n5 -> n6 -> ... -> n0");
+}
+
+TEST(LayerProfile, SourcesReadNoOtherLayer) {
+  const auto profile =
+      parse_profile(layer("a", "Input") + layer("b", "Conv") + layer("c", "ReLU") + "\ta -- b\n", "p.txt");
+  ASSERT_TRUE(profile.ok()) << profile.error().message;
+  EXPECT_THAT(profile->sources(), ElementsAre(2));
+}
+
 TEST(LayerProfile, FaultsNameTheirLine) {
   const std::string a = layer("a", "Conv");
   const std::string b = layer("b", "Conv");
@@ -45,8 +73,14 @@ TEST(LayerProfile, FaultsNameTheirLine) {
       {a + b, "p.txt:2: the profile has no edges"},
       {a + b + "\ta -- c\n", "p.txt:3: there is no layer `c`"},
       {a + b + "\ta b\n", "p.txt:3: an edge needs two layers"},
-      {a + b + "\ta -- b\n\tb -- a\n", "p.txt:3: `a` and `b` are in or after a cycle"},
-      {a + "\ta -- a\n", "p.txt:2: `a` and `a` are in or after a cycle"},
+      {a + b + "\ta -- b\n\tb -- a\n", "p.txt:4: the edges form a cycle: a -> b -> a"},
+      {a + "\ta -- a\n", "p.txt:2: the edges form a cycle: a -> a"},
+      {a + b + layer("c", "Conv") + layer("d", "Conv") + "\tb -- c\n\td -- b\n\tc -- d\n\tb -- a\n",
+       "p.txt:7: the edges form a cycle: b -> c -> d -> b"},
+      {layer("a", "Conv", "1e10"), "p.txt:1: `forward_compute_time=1e10` is not a time in milliseconds"},
+      {layer("a", "Conv", "1.0 ms"), "p.txt:1: `forward_compute_time=1.0 ms` is not a time in milliseconds"},
+      {layer("a", "Conv", "1,5"), "p.txt:1: `5` is not KEY=VALUE"},
+      {layer("a", "Conv", "1, forward_compute_time=2"), "p.txt:1: `forward_compute_time` is there twice"},
   };
   for (const auto& [text, message] : cases) {
     const auto profile = parse_profile(text, "p.txt");

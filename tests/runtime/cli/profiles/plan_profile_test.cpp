@@ -55,7 +55,17 @@ TEST_F(PlanProfile, TextHasTheStagesAndTheBound) {
             "      0       2  6.0 ms     100.0 %  node1 Conv2d  node3 Conv2d\n"
             "      1       2  5.0 ms      83.3 %  node2 Conv2d  node4 Conv2d\n"
             "\n"
-            "  largest stage 6.0 ms; no other cuts have a smaller one\n");
+            "  largest stage 6.0 ms; no other cuts have a smaller one\n"
+            "  node1 Conv2d reads no other layer: add the missing edges, unless the profile has none there\n");
+}
+
+TEST_F(PlanProfile, LayersThatReadNothingAreNamed) {
+  directory_.write("gap.txt", layer("a", 1, 1) + layer("b", 1, 1) + layer("c", 1, 1) + "\ta -- b\n");
+  const CommandResult result = plan({"--layer-times", "gap.txt", "--stages", "3"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("  a Conv2d, c Conv2d read no other layer: add the missing edges"));
+  const CommandResult json = plan({"--layer-times", "gap.txt", "--stages", "3", "--format", "json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out).at("sources"), (std::vector<std::string>{"a", "c"}));
 }
 
 TEST_F(PlanProfile, WrongRequestsAreRefused) {
@@ -70,7 +80,7 @@ TEST_F(PlanProfile, WrongRequestsAreRefused) {
       {{"--layer-times", "p.txt", "--stages", "0"}, 2, "--stages"},
       {{"--layer-times", "p.txt", "--stages", "5"}, 1, "XG0602]: 5 stages for 4 layers"},
       {{"--layer-times", "none.txt", "--stages", "2"}, 1, "none.txt"},
-      {{"--layer-times", "cycle.txt", "--stages", "2"}, 1, "XG0631]: cycle.txt:3: `a` and `b` are in or after a cycle"},
+      {{"--layer-times", "cycle.txt", "--stages", "2"}, 1, "XG0631]: cycle.txt:4: the edges form a cycle: a -> b -> a"},
       {{"m.xgraph", "--layer-times", "p.txt", "--stages", "2"}, 2, "`--stages` is for `--layer-times` without a model"},
       {{"--layer-times", "p.txt", "--stages", "2", "--devices", "2"}, 2, "`--devices` has no effect"},
       {{"m.xgraph", "--stages", "2"}, 2, "`--stages` is for `--layer-times` without a model"},
