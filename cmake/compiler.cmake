@@ -32,6 +32,16 @@ function(xrun_warnings target)
   endif()
 endfunction()
 
+# Completes a module that programs load. Programs export no symbols, so the module has its own `check_failed`. A missing
+# symbol is an error of the linker, except with sanitizers, whose symbols only the program has.
+function(xrun_loaded_module target)
+  target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/graph/base/check.cpp)
+  if(NOT XRUN_SANITIZE AND NOT XRUN_FUZZ)
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  xrun_warnings(${target})
+endfunction()
+
 if(XRUN_SANITIZE)
   add_compile_options(-fsanitize=${XRUN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${XRUN_SANITIZE})
