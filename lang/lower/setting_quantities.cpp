@@ -16,6 +16,9 @@ std::string_view example_of(Dimension dimension) {
                                          : "a number with its unit";
 }
 
+// Letters after a number that multiply it, as in 5M.
+constexpr std::string_view kScales = "kMGT";
+
 }  // namespace
 
 std::optional<TrainSpan> ModuleBuilder::train_span(const SettingNode& node, Scope& scope, const SettingDef& def) {
@@ -91,7 +94,13 @@ std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_vi
                       {"write {}, such as {}", name_of(dimension), example_of(dimension)});
   }
   std::vector<UnitChoice> units;
-  if (dimension == Dimension::kRate) {
+  const std::string_view text = ev_.sources().text(at);
+  if (const bool scaled = !text.empty() && kScales.find(text.back()) != std::string_view::npos;
+      scaled && (dimension == Dimension::kRate || dimension == Dimension::kSize)) {
+    units = dimension == Dimension::kRate ? std::vector<UnitChoice>{{"bit/s", ""}, {"B/s", ""}}
+            : text.back() == 'k'          ? std::vector<UnitChoice>{{"B", ""}}
+                                          : std::vector<UnitChoice>{{"B", ""}, {"iB", ""}};
+  } else if (dimension == Dimension::kRate) {
     units = {{"Gbit/s", fmt::format("   # {:.2g} GB/s", value.as_double() / 8)},
              {"GB/s", fmt::format("     # {:g} Gbit/s", value.as_double() * 8)}};
   } else if (dimension == Dimension::kSize) {
@@ -107,7 +116,10 @@ std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_vi
 // Reports a number without a unit. For a literal there is one fix for each possible unit.
 void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units,
                                 std::string otherwise) {
-  const std::string_view number = ev_.sources().text(at);
+  std::string_view number = ev_.sources().text(at);
+  if (!number.empty() && kScales.find(number.back()) != std::string_view::npos) {
+    number.remove_suffix(1);
+  }
   const bool literal = number.find_first_not_of("0123456789._") == std::string_view::npos;
   std::vector<Fix> fixes;
   if (literal && !number.empty()) {

@@ -157,6 +157,8 @@ void NumberLexer::unknown_unit(uint32_t from, std::string_view spelled) {
       "` samples` follow a space"};
   if (spelled[0] == 'E' && (spelled.size() > 1 ? is_digit(spelled[1]) : is_sign(peek()))) {
     fix = replacement("the exponent is a small `e`", span(from, from + 1), "e", true);
+  } else if (number_.text == "1" && spelled == "f1b") {
+    fix = replacement("the schedule is written `one_f_one_b`", span(begin_, at_), "one_f_one_b");
   } else if (!meant.empty()) {
     fix = replacement({"did you mean `{}`?", meant}, span(from, at_), std::string(meant));
   }

@@ -66,7 +66,10 @@ class Parser {
     const size_t first = line.find(kBetween);
     const size_t last = line.rfind(kBetween);
     if (first == std::string_view::npos || first == last) {
-      return fault(line_, "neither a layer nor an edge; lines of edges begin with a tab", kForm);
+      return fault(line_, "neither a layer nor an edge; lines of edges begin with a tab",
+                   without_spaces(line).starts_with('{')
+                       ? Text("times as JSON are those of a model: xrun plan MODEL.xgraph --layer-times {}", name_)
+                       : Text(kForm));
     }
     if (profile_.layers.size() == kMostLayers) {
       return fault(line_, "more than 100 000 layers", "merge layers, or profile a smaller model");

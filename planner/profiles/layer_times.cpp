@@ -45,7 +45,7 @@ class Characters {
 
 class TimesReader : public json::json_sax_t {
  public:
-  TimesReader(std::string_view text, std::string_view name) : counted_(text.data()), last_(text.data()) {
+  TimesReader(std::string_view text, std::string_view name) : text_(text), counted_(text.data()), last_(text.data()) {
     times_.file = std::string(name);
     begin_ = Characters(text.data(), &last_);
     end_ = Characters(text.data() + text.size(), &last_);
@@ -120,8 +120,14 @@ class TimesReader : public json::json_sax_t {
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& fault) override {
     constexpr int kOutOfRange = 406;  // a number that is too large
-    return fault.id == kOutOfRange ? fail("a number is too large", "write a number from 0 to 10^9")
-                                   : fail("the text is not JSON", kForm);
+    if (fault.id == kOutOfRange) {
+      return fail("a number is too large", "write a number from 0 to 10^9");
+    }
+    const bool is_profile = text_.find(" -- ") != std::string_view::npos;
+    return fail("the text is not JSON",
+                is_profile
+                    ? Text("a profile is cut without a model: xrun plan --layer-times {} --stages 8", times_.file)
+                    : Text(kForm));
   }
 
  private:
@@ -190,6 +196,7 @@ class TimesReader : public json::json_sax_t {
   }
 
   enum { kNothing, kRoot, kLayers, kLayer } place_ = kNothing;
+  std::string_view text_;
   const char* counted_;
   const char* last_;
   int line_ = 1;

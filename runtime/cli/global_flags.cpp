@@ -1,6 +1,7 @@
 // The flags of every command, and the commands on which some of these flags have no effect.
 // Tests: tests/runtime/cli/commands/command_test.cpp, tests/cases/command_words_test.cpp
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
 
 #include "graph/base/check.h"
@@ -145,6 +146,11 @@ Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words
   if (count < 1 || count > 1024) {
     return usage_fault(as_given("--devices", line.devices) + " is not a number of devices from 1 to 1024",
                        "give a number of CPU devices: --devices 2");
+  }
+  if (const int threads = line.global.threads; threads > 0 && threads < count) {
+    return usage_fault(as_given("--threads", std::to_string(threads)) + " has too few threads for " +
+                           as_given("--devices", line.devices) + ": each device has at least one",
+                       fmt::format("give at least --threads {}, or leave --threads out", count));
   }
   line.global.devices = static_cast<int>(count);
   return {};

@@ -38,7 +38,8 @@ Status check_request(const GlobalOptions& options, const PlanArgs& args) {
   }
   if (args.stages > 0) {
     return fault("`--stages` is for `--layer-times` without a model; the model sets the number of stages of its plan",
-                 {"set it there: --set schedule.stages={}", args.stages});
+                 {"set it there: --set schedule.stages={}; a profile is cut by --layer-times FILE --stages {}",
+                  args.stages, args.stages});
   }
   if (is_plan_file(args.file)) {
     return usage_error("XG0620", "`" + args.file + "` is a plan already",

@@ -16,6 +16,7 @@ namespace xrun::lang {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr const char* kText = R"(xgraph 1
@@ -253,6 +254,28 @@ TEST(Hints, DefaultsThatAreWrittenOutChangeNothing) {
     ++tried;
   }
   EXPECT_GT(tried, 30);
+}
+
+std::string faults_of(const SetValue& set) {
+  static const OpRegistry ops = test_ops::registry();
+  SourceMap sources;
+  Diagnostics diagnostics;
+  EXPECT_FALSE(check_text("test.xgraph", kText, sources, diagnostics, {.ops = &ops, .sets = {set}}));
+  std::string faults;
+  for (const Diagnostic& d : diagnostics.all()) {
+    faults += render(d, sources);
+  }
+  return faults;
+}
+
+TEST(Hints, ASizeWithAScaleButNoUnitGetsUnits) {
+  const std::string faults = faults_of({"schedule.memory_limit", "5M"});
+  EXPECT_THAT(faults, HasSubstr("1 ~ 5MB\n  ~ 5MiB\n"));
+  EXPECT_THAT(faults_of({"schedule.memory_limit", "5k"}), HasSubstr("1 ~ 5kB\n"));
+}
+
+TEST(Hints, TheNameOfAScheduleInPapersIsReplaced) {
+  EXPECT_THAT(faults_of({"schedule.pipeline", "1f1b"}), HasSubstr("1 ~ one_f_one_b\n"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/profiles/given_times.h"
+#include "planner/profiles/layer_profile.h"
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/layers.h"
@@ -87,6 +88,15 @@ TEST(LayerTimes, FaultsOfTheTextNameTheirLine) {
     EXPECT_THAT(times.error().message, StartsWith(message));
     EXPECT_FALSE(times.error().help.empty()) << message;
   }
+}
+
+TEST(LayerTimes, AProfileAndTimesOfAModelAreNotConfused) {
+  const auto times = parse_layer_times("node1 -- Conv -- forward_compute_time=1\n", "p.txt");
+  ASSERT_FALSE(times.ok());
+  EXPECT_EQ(times.error().help, "a profile is cut without a model: xrun plan --layer-times p.txt --stages 8");
+  const auto profile = parse_profile("{\"rows\": 8}", "t.json");
+  ASSERT_FALSE(profile.ok());
+  EXPECT_EQ(profile.error().help, "times as JSON are those of a model: xrun plan MODEL.xgraph --layer-times t.json");
 }
 
 TEST(LayerTimes, ATextCutAnywhereIsRejected) {
