@@ -19,6 +19,7 @@ namespace {
 constexpr uintmax_t kLargest = 1 << 30;
 
 constexpr std::string_view kMagic = "XPLN";
+constexpr FileKind kPlanFile{.name = "plan", .code = "XG0627", .offset = 4, .magic = kMagic};
 
 constexpr PlanTexts kTexts{choice_text, reason_text, settings_text, note_text};
 
@@ -71,18 +72,22 @@ Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string
   return std::move(decoded.plan);
 }
 
+Status check_plan_place(const std::string& path) { return check_place(path, kPlanFile); }
+
 Status save_plan(const Plan& plan, const std::string& path) {
   const std::vector<std::byte> bytes = plan_bytes(plan);
   const std::span<const std::byte> all = bytes;
-  return replace_file(path, Pieces(&all, 1), {.name = "plan", .code = "XG0627", .offset = 4, .magic = kMagic});
+  return replace_file(path, Pieces(&all, 1), kPlanFile);
 }
 
 Result<Plan> load_plan(const std::string& path) {
   std::error_code error;
+  std::error_code absent;
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (error) {
+    const bool is_directory = std::filesystem::is_directory(path, absent);
     return Error{ErrorKind::kContent, "XG0621", "cannot read the plan `" + path + "`: " + error.message(),
-                 "make one with `xrun plan MODEL.xgraph -o " + path + "`"};
+                 is_directory ? "name a plan file in it" : "make one with `xrun plan MODEL.xgraph -o " + path + "`"};
   }
   if (size > kLargest) {
     return damaged(path, "has " + format_bytes(static_cast<Bytes>(size)) + ", more than any plan");

@@ -23,6 +23,10 @@ std::vector<std::byte> plan_bytes(const Plan& plan);
 // or newer xrun; XG0622 for a program that is not sound.
 Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan");
 
+// Checks that a plan can be written to `path`: its directory exists, and no file of another kind would be lost. Errors:
+// XG0627, kWorld or kUsage.
+Status check_plan_place(const std::string& path);
+
 // Writes a plan file. An existing file at `path` is replaced only after the whole new file is written. Errors: kWorld
 // with the path.
 Status save_plan(const Plan& plan, const std::string& path);

@@ -100,7 +100,8 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_flag("-q,--quiet", g.quiet, "print errors, but no warnings and no notes");
   app.add_flag("-v,--verbose", g.verbose, "print a line on stderr for each part of the work");
   app.add_flag("--deterministic", g.deterministic, "compute the same bits for every plan");
-  app.add_option("--threads", g.threads, "number of threads of all devices together (default: the number of cores)")
+  app.add_option("--threads", g.threads,
+                 "number of threads of all devices together, at least one each (default: the number of cores)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--devices", line.devices, "number of CPU devices (default: one per core, at most one per thread)")
       ->type_name("COUNT");

@@ -151,10 +151,16 @@ Outcome<void> add_data(PlannedModel& planned, const Console& console) {
   return {};
 }
 
-Status write_plan(const planner::Plan& plan, const PlanArgs& args, const Console& console) {
-  const std::string output = args.output.empty()
-                                 ? std::filesystem::path(args.file).replace_extension(".xplan").filename().string()
-                                 : args.output;
+// Returns the file to which the plan is written; empty if it is not. With `--diff` or `--why`, only `-o` asks for it.
+std::string output_of(const PlanArgs& args) {
+  const bool asked = !args.diff.empty() || !args.why.empty();
+  return args.dry_run ? ""
+         : asked || !args.output.empty()
+             ? args.output
+             : std::filesystem::path(args.file).replace_extension(".xplan").filename().string();
+}
+
+Status write_plan(const planner::Plan& plan, const std::string& output, const Console& console) {
   XRUN_TRY(planner::save_plan(plan, output));
   if (!console.json()) {
     const std::string shown = printable_line(output);
@@ -170,14 +176,16 @@ Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
   if (!args.fit.empty()) {
     return print_fit(options, args, console);
   }
+  const std::string output = output_of(args);
+  if (!output.empty()) {
+    XRUN_TRY(planner::check_plan_place(output));
+  }
   XRUN_ASSIGN(PlannedModel planned, plan_from(args.file, options, console, true));
   XRUN_TRY(with_sources(explain_choices(planned), planned.model.sources));
   XRUN_TRY(add_data(planned, console));
   XRUN_ASSIGN(const int exit, print_plan(planned.plan, planned.prepared.training, args, console));
-  // With `--diff` or `--why`, a plan is written only if `-o` is given.
-  const bool asked = !args.diff.empty() || !args.why.empty();
-  if (!args.dry_run && (!asked || !args.output.empty())) {
-    XRUN_TRY(write_plan(planned.plan, args, console));
+  if (!output.empty()) {
+    XRUN_TRY(write_plan(planned.plan, output, console));
   }
   return exit;
 }

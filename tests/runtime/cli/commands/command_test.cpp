@@ -259,6 +259,16 @@ TEST_F(Command, EmbeddingsAreTextJsonOrAnArray) {
   EXPECT_EQ(with({"--embedding", "--topk", "2"}).exit, 2);
 }
 
+TEST_F(Command, APlaceWhereNoPlanCanBeWrittenIsRejectedBeforeTheSearch) {
+  directory.write("tiny.xgraph", tiny_model());
+  for (const auto& [place, exit] : {std::pair("no/such/a.xplan", 4), std::pair("tiny.xgraph", 2), std::pair(".", 2)}) {
+    const auto plan = run({"plan", "tiny.xgraph", "-o", place});
+    EXPECT_EQ(plan.exit, exit) << plan.err;
+    EXPECT_EQ(plan.out, "");
+    EXPECT_THAT(plan.err, HasSubstr("XG0627"));
+  }
+}
+
 TEST_F(Command, PlanWritesAFileThatTrainRuns) {
   directory.write("tiny.xgraph", tiny_model());
   const auto plan = run({"plan", "tiny.xgraph", "--devices", "2", "--threads", "2"});
