@@ -23,7 +23,9 @@ constexpr uint64_t kSeed = 1;
 template <typename T>
 std::vector<T> numbers_in(const std::vector<std::byte>& bytes) {
   std::vector<T> numbers(bytes.size() / sizeof(T));
-  std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(T));
+  if (!numbers.empty()) {
+    std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(T));
+  }
   return numbers;
 }
 
