@@ -1,6 +1,7 @@
 #include "planner/plan_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -93,10 +94,14 @@ Result<Plan> load_plan(const std::string& path) {
     return damaged(path, "has " + format_bytes(static_cast<Bytes>(size)) + ", more than any plan");
   }
   std::vector<std::byte> bytes(size);
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
+  const int fault = errno;
   if (!in || in.gcount() != static_cast<std::streamsize>(size)) {
-    return Error{ErrorKind::kWorld, "", "cannot read the plan `" + path + "`", "check its permissions"};
+    return Error{ErrorKind::kWorld, "XG0621",
+                 "cannot read the plan `" + path + "`: " + (fault != 0 ? std::strerror(fault) : "its size changed"),
+                 "check its permissions"};
   }
   return load_plan_bytes(bytes, path);
 }
