@@ -94,7 +94,7 @@ TEST_F(ZipDirectory, AnyPrefixOfAnArchiveIsRejected) {
 TEST_F(ZipDirectory, AByteThatChangedInTheDataIsFoundByTheChecksum) {
   const std::string path = (root_ / "a.zip").string();
   std::string noise;
-  for (int i = 0; i < 1000; ++i) {
+  for (uint32_t i = 0; i < 1000; ++i) {
     noise += static_cast<char>(i * i * 7919 >> 3);
   }
   testing::write_zip(path, {{"one", noise}});
