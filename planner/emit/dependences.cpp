@@ -42,9 +42,17 @@ struct Range {
 
 std::vector<Range> ranges_of(const Instruction& exchange) {
   std::vector<Range> all;
-  all.reserve(exchange.operands.size());
+  size_t last[2] = {SIZE_MAX, SIZE_MAX};  // the last range that is sent, and the last one that is received
   for (const Operand& operand : exchange.operands) {
-    all.push_back({operand.buffer, operand.offset, operand.offset + operand.bytes});
+    const Bytes end = operand.offset + operand.bytes;
+    size_t& before = last[operand.role == Role::kReceived ? 1 : 0];
+    if (before < all.size() && all[before].buffer == operand.buffer && all[before].begin <= operand.offset &&
+        operand.offset <= all[before].end) {
+      all[before].end = std::max(all[before].end, end);
+      continue;
+    }
+    before = all.size();
+    all.push_back({operand.buffer, operand.offset, end});
   }
   std::ranges::sort(all, {}, [](const Range& range) { return std::pair(range.buffer, range.begin); });
   std::vector<Range> merged;
