@@ -73,7 +73,7 @@ std::vector<Unit> make_units(const Program& program, std::vector<int>& unit_of) 
 }
 
 // Returns the seconds in which an interval of `comm` is running and no interval of `compute`. The intervals of
-// `compute` must not overlap one another.
+// `compute` must be in order and not overlap one another.
 Seconds exposed(std::vector<InstructionTime> comm, const std::vector<InstructionTime>& compute) {
   std::sort(comm.begin(), comm.end(),
             [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
@@ -84,8 +84,9 @@ Seconds exposed(std::vector<InstructionTime> comm, const std::vector<Instruction
     one.end = std::max(one.end, one.start);
     covered = one.end;
     Seconds hidden = 0;
-    for (const InstructionTime& other : compute) {
-      hidden += std::max(0.0, std::min(one.end, other.end) - std::max(one.start, other.start));
+    auto other = std::ranges::lower_bound(compute, one.start, {}, &InstructionTime::end);
+    for (; other != compute.end() && other->start < one.end; ++other) {
+      hidden += std::max(0.0, std::min(one.end, other->end) - std::max(one.start, other->start));
     }
     sum += one.end - one.start - hidden;
   }

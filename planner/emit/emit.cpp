@@ -237,6 +237,12 @@ Result<Program> Emitter::run() {
   program_.heads = decision_.heads;
   for (const HeadPlan& head : program_.heads) {
     shard_parts_.push_back(shard_parts(program_, graph_, head));
+    std::map<int, int64_t> rows;  // key: device
+    most_rows_.push_back(1);
+    for (const HeadShard& shard : head.shards) {
+      const int64_t own = rows[shard.device] += shard.row_end - shard.row_begin;
+      most_rows_.back() = std::max(most_rows_.back(), own);
+    }
   }
   for (Stage& stage : program_.stages) {
     if (stage.backward.empty()) {

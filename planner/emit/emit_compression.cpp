@@ -103,16 +103,26 @@ Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_
 Instruction Emitter::gather_of_pairs(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
   Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
   Bytes sent = 0;  // bytes that one sender sends in a step after the warm-up
+  const auto owned = static_cast<size_t>(
+      std::ranges::count_if(compressed, [&](ParamId param) { return owners_.owns(param, replica); }));
+  gather.operands.reserve(compressed.size() * static_cast<size_t>(program_.senders()) - owned +
+                          owned * static_cast<size_t>(program_.replicas - 1));
   for (const ParamId param : compressed) {
     sent += pairs_of(gradient_elements(param), request_.module.train.compress.density) *
             static_cast<Bytes>(sizeof(GradientPair));
+    Operand own = pairs_operand(Role::kSent, param, gather.device, owners_.sender_of(replica));
+    Operand received = pairs_operand(Role::kReceived, param, gather.device, 0);
     for (int other = 0; other < program_.replicas; ++other) {
-      for (const Role role : {Role::kSent, Role::kReceived}) {
-        const int owner = role == Role::kSent ? replica : other;
-        if (other != replica && owners_.owns(param, owner)) {
-          gather.operands.push_back(pairs_operand(role, param, gather.device, owners_.sender_of(owner)));
-          gather.operands.back().index = device_of(stage_index, other);
-        }
+      if (other == replica) {
+        continue;
+      }
+      own.index = received.index = device_of(stage_index, other);
+      if (owners_.owns(param, replica)) {
+        gather.operands.push_back(own);
+      }
+      if (owners_.owns(param, other)) {
+        received.offset = received.bytes * owners_.sender_of(other);
+        gather.operands.push_back(received);
       }
     }
   }

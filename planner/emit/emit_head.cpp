@@ -69,13 +69,7 @@ void Emitter::emit_gather(size_t head, ValueId value, int index) {
 }
 
 Seconds Emitter::share(size_t head, const HeadShard& shard, Seconds slowest) const {
-  std::map<int, int64_t> rows;
-  int64_t most = 1;
-  for (const HeadShard& one : program_.heads[head].shards) {
-    rows[one.device] += one.row_end - one.row_begin;
-    most = std::max(most, rows[one.device]);
-  }
-  return slowest * static_cast<double>(shard.row_end - shard.row_begin) / static_cast<double>(most);
+  return slowest * static_cast<double>(shard.row_end - shard.row_begin) / static_cast<double>(most_rows_[head]);
 }
 
 Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const {

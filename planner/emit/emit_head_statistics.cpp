@@ -61,12 +61,21 @@ void Emitter::emit_statistics_exchange(size_t head, int pass) {
                        .bytes = all_stats_bytes(shard_parts_[head]),
                        .span = graph_.node(plan.node).span};
     for (const HeadShard& shard : plan.shards) {
+      if (shard.row_begin >= shard.row_end) {
+        continue;
+      }
       const bool mine = shard.device == device;
+      Operand part = statistics_operand(mine ? Role::kSent : Role::kReceived, mine ? Access::kRead : Access::kWrite,
+                                        head, pass, device, shard);
+      part.index = shard.device;
+      if (!mine) {
+        gather.operands.push_back(part);
+        continue;
+      }
       for (const int other : devices) {
-        if (shard.row_begin < shard.row_end && (mine ? other != device : other == shard.device)) {
-          gather.operands.push_back(statistics_operand(
-              mine ? Role::kSent : Role::kReceived, mine ? Access::kRead : Access::kWrite, head, pass, device, shard));
-          gather.operands.back().index = other;
+        part.index = other;
+        if (other != device) {
+          gather.operands.push_back(part);
         }
       }
     }

@@ -62,7 +62,7 @@ Operand Emitter::input_operand(const Instruction& instruction, NodeId node, size
   const ValueId value = graph_.node(node).inputs[index];
   const ParamId param = graph_.value(value).param;
   if (param.valid()) {
-    const auto prepared = prepared_.find({node.index, static_cast<int>(index), instruction.device});
+    const auto prepared = prepared_.find({instruction.device, node.index, static_cast<int>(index)});
     Operand operand = whole(Role::kInput, Access::kRead,
                             prepared != prepared_.end() ? prepared->second : weights_.at({param, instruction.device}));
     operand.param = param;

@@ -213,17 +213,22 @@ Instruction Emitter::slices_to_all(int stage_index, int replica, const Bucket& b
   for (const ParamId param : bucket) {
     const int64_t count = gradient_elements(param);
     gather.bytes += align_up(count * static_cast<Bytes>(sizeof(float)));
+    const int last = sums.rounds() - 1;
+    Operand sent = slice_operand(Role::kSent, param, gather.device, sums.slice(count, last, replica));
+    Operand received = slice_operand(Role::kReceived, param, gather.device, {});
     for (int other = 0; other < program_.replicas; ++other) {
       if (other == replica) {
         continue;
       }
-      for (const Role role : {Role::kSent, Role::kReceived}) {
-        const int owner = role == Role::kSent ? replica : other;
-        Operand slice = slice_operand(role, param, gather.device, sums.slice(count, sums.rounds() - 1, owner));
-        slice.index = device_of(stage_index, other);
-        if (slice.bytes > 0) {
-          gather.operands.push_back(slice);
-        }
+      sent.index = received.index = device_of(stage_index, other);
+      if (sent.bytes > 0) {
+        gather.operands.push_back(sent);
+      }
+      const Slice slice = sums.slice(count, last, other);
+      received.offset = slice.offset;
+      received.bytes = slice.bytes;
+      if (received.bytes > 0) {
+        gather.operands.push_back(received);
       }
     }
   }

@@ -93,7 +93,7 @@ void Emitter::add_parameters() {
           }
           const Value& value = graph_.value(graph_.node(node).inputs[input]);
           const int device = device_of(stage.index, replica);
-          prepared_[{node.index, static_cast<int>(input), device}] =
+          prepared_[{device, node.index, static_cast<int>(input)}] =
               add_buffer({.device = device,
                           .purpose = Purpose::kPrepared,
                           .bytes = bytes[input],
@@ -304,6 +304,7 @@ void Emitter::emit_statistics_gather(int stage_index) {
                        .stage = stage_index,
                        .replica = replica,
                        .group = groups_};
+    gather.operands.reserve(2 * statistics.size() * static_cast<size_t>(program_.replicas));
     for (const ValueId value : statistics) {
       const Bytes bytes = type(value).bytes(program_.batch, program_.norm_rows);
       const Bytes part = bytes / program_.replicas;
@@ -315,12 +316,13 @@ void Emitter::emit_statistics_gather(int stage_index) {
                                        .name = name_of_value(value) + ".gathered"});
       gathered_[{0, value.index, device, -1}] = all;
       gather.bytes += bytes;
+      const BufferId own = place(value, device, -1);
       for (const Role role : {Role::kSent, Role::kReceived}) {
         const bool sent = role == Role::kSent;
         for (int other = 0; other < program_.replicas; ++other) {
           gather.operands.push_back({.role = role,
                                      .access = sent ? Access::kRead : Access::kWrite,
-                                     .buffer = sent ? place(value, device, -1) : all,
+                                     .buffer = sent ? own : all,
                                      .index = device_of(stage_index, other),
                                      .offset = sent ? 0 : part * other,
                                      .bytes = part});

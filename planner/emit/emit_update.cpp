@@ -45,10 +45,12 @@ void Emitter::emit_stage_update(const Stage& stage, int replica) {
   }
   const std::set<ParamId> changed(flow.gradients.begin(), flow.gradients.end());
   Bytes scratch = 0;
-  for (const auto& [key, buffer] : prepared_) {
-    const auto& [node, input, where] = key;
+  for (auto at = prepared_.lower_bound({device, 0, 0}); at != prepared_.end() && std::get<0>(at->first) == device;
+       ++at) {
+    const auto& [where, node, input] = at->first;
+    const BufferId buffer = at->second;
     const ParamId param = program_.buffer(buffer).param;
-    if (where == device && changed.contains(param)) {
+    if (changed.contains(param)) {
       update.operands.push_back(whole(Role::kPrepared, Access::kWrite, buffer));
       update.operands.back().node = NodeId(node);
       update.operands.back().index = input;
@@ -264,6 +266,10 @@ void Emitter::emit_head_norms(NormOperands& made) {
 
 // Emits the all-gather that gives every device the sums of squares of all devices.
 void Emitter::emit_norms_gather(const NormOperands& made) {
+  size_t all = 0;
+  for (const auto& [from, sums] : made) {
+    all += sums.size();
+  }
   for (const auto& [device, buffer] : norms_) {
     Instruction gather{.kind = Kind::kAllGather,
                        .device = device,
@@ -271,18 +277,27 @@ void Emitter::emit_norms_gather(const NormOperands& made) {
                        .replica = -1,
                        .group = groups_,
                        .bytes = norm_layout_.bytes()};
+    const auto add_sums = [&, id = buffer](const std::vector<Operand>& sums, Role role, int other) {
+      for (Operand sum : sums) {
+        sum.role = role;
+        sum.access = role == Role::kSent ? Access::kRead : Access::kWrite;
+        sum.buffer = id;
+        sum.param = {};
+        sum.index = other;
+        gather.operands.push_back(sum);
+      }
+    };
+    const auto own = made.find(device);
+    const size_t sent = own == made.end() ? 0 : own->second.size();
+    gather.operands.reserve(all - sent + sent * (norms_.size() - 1));
     for (const auto& [from, sums] : made) {
+      if (from != device) {
+        add_sums(sums, Role::kReceived, from);
+        continue;
+      }
       for (const auto& [to, unused] : norms_) {
-        if (from == to || (from != device && to != device)) {
-          continue;
-        }
-        for (Operand sum : sums) {
-          sum.role = from == device ? Role::kSent : Role::kReceived;
-          sum.access = from == device ? Access::kRead : Access::kWrite;
-          sum.buffer = buffer;
-          sum.param = {};
-          sum.index = from == device ? to : from;
-          gather.operands.push_back(sum);
+        if (to != device) {
+          add_sums(sums, Role::kSent, to);
         }
       }
     }

@@ -210,7 +210,7 @@ class Emitter {
   std::map<ValueId, BufferId> inputs_;                                  // position 0 of the loader's ring
   std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
   std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // (parameter, device): a buffer per state
-  std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
+  std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (device, node, input)
   std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
   std::map<std::pair<ParamId, int>, BufferId> gradient_terms_;          // (parameter, device)
   std::map<std::pair<ParamId, int>, BufferId> pairs_;                   // (parameter, device)
@@ -219,6 +219,7 @@ class Emitter {
 
   // State of heads; keys begin with the index in Program::heads.
   std::vector<std::vector<ShardPart>> shard_parts_;  // index: head, shard
+  std::vector<int64_t> most_rows_;                   // index: head; class rows of the device that has the most of them
   struct ShardBuffers {
     std::vector<BufferId> weights;  // class weights, bias
     std::vector<BufferId> states;

@@ -18,36 +18,55 @@ std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
   return ranges;
 }
 
+// The instructions and the buffers of a device.
+struct DeviceUse {
+  std::vector<int32_t> instructions;  // in order
+  std::vector<Buffer*> buffers;       // in the order of Program::buffers
+};
+
 // Extends the live ranges of buffers that exchanges use: each begins at the computation before the exchange and ends at
 // the computation after it. Then no computation has to wait until an exchange frees memory, and no exchange waits for
 // the memory of a computation. A live range is extended only as far as the largest sum of live ranges does not grow.
-void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
-  const auto count = static_cast<int32_t>(program.instructions.size());
-  std::vector<Bytes> live(static_cast<size_t>(count) + 1, 0);
+// The sum is known at the instructions of the device; between two of them it is at most as large as at either.
+void add_slack(const Program& program, const std::vector<int32_t>& instructions, const std::vector<Buffer*>& buffers,
+               std::vector<LiveRange>& ranges) {
+  std::vector<int32_t> times = instructions;
   for (const LiveRange& range : ranges) {
-    live[static_cast<size_t>(range.first)] += align_up(range.bytes);
-    live[static_cast<size_t>(range.last) + 1] -= align_up(range.bytes);
+    times.push_back(range.first);
+    times.push_back(range.last);
+  }
+  std::ranges::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  const auto place_of = [&](int32_t time) {
+    return static_cast<size_t>(std::ranges::lower_bound(times, time) - times.begin());
+  };
+  std::vector<Bytes> live(times.size() + 1, 0);
+  for (const LiveRange& range : ranges) {
+    live[place_of(range.first)] += align_up(range.bytes);
+    live[place_of(range.last) + 1] -= align_up(range.bytes);
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   const Bytes most = live_max(ranges);
-  const auto stream_is = [&](int32_t i, Stream stream) {
-    return program.instructions[static_cast<size_t>(i)].stream == stream;
+  const auto stream_is = [&](int32_t time, Stream stream) {
+    return program.instructions[static_cast<size_t>(time)].stream == stream;
   };
   // Returns the next computation of the device from instruction `from` on, in direction `step`, if there is unused
   // memory for the range at all instructions up to it.
-  const auto reach = [&](int32_t from, int32_t step, const LiveRange& range) {
-    int32_t to = from;
+  const auto reach = [&](int32_t from, std::ptrdiff_t step, const LiveRange& range) {
+    const auto begin = static_cast<std::ptrdiff_t>(place_of(from));
+    std::ptrdiff_t to = begin;
     do {
       to += step;
-      if (to < 0 || to >= count || live[static_cast<size_t>(to)] + align_up(range.bytes) > most) {
+      if (to < 0 || to >= std::ssize(times) || live[static_cast<size_t>(to)] + align_up(range.bytes) > most) {
         return from;
       }
-    } while (program.instructions[static_cast<size_t>(to)].device != buffers.front()->device ||
-             !stream_is(to, Stream::kCompute));
-    for (int32_t t = from + step; t != to + step; t += step) {
+    } while (program.instructions[static_cast<size_t>(times[static_cast<size_t>(to)])].device !=
+                 buffers.front()->device ||
+             !stream_is(times[static_cast<size_t>(to)], Stream::kCompute));
+    for (std::ptrdiff_t t = begin + step; t != to + step; t += step) {
       live[static_cast<size_t>(t)] += align_up(range.bytes);
     }
-    return to;
+    return times[static_cast<size_t>(to)];
   };
   for (size_t i = 0; i < ranges.size(); ++i) {
     LiveRange& range = ranges[i];
@@ -101,52 +120,48 @@ void set_uses(Program& program) {
 
 // Packs the buffers of a device that are not kept from step to step, after `persistent` bytes. If exchanges overlap
 // with computation, their buffers get longer live ranges, provided that the packing is then still good enough.
-Packing pack_buffers(const Program& program, int device, Bytes persistent, const std::vector<Buffer*>& buffers,
-                     std::vector<LiveRange>& ranges) {
+Packing pack_buffers(const Program& program, const std::vector<int32_t>& instructions, Bytes persistent,
+                     const std::vector<Buffer*>& buffers, Packings& packings, std::vector<LiveRange>& ranges) {
   ranges = live_ranges(buffers);
   const Bytes live = live_max(ranges);
   Packing packing;
   bool placed = false;
-  if (program.overlap && device != kHost) {
-    add_slack(program, buffers, ranges);
-    packing = pack(ranges);
+  if (program.overlap && !instructions.empty()) {
+    add_slack(program, instructions, buffers, ranges);
+    packing = packings.pack(ranges);
     placed = static_cast<double>(persistent + packing.bytes) <=
              kGoodEnough * static_cast<double>(persistent + packing.live_max);
   }
   if (!placed) {
     ranges = live_ranges(buffers);
-    packing = pack(ranges);
+    packing = packings.pack(ranges);
   }
   packing.live_max = live;
   return packing;
 }
 
 // Sets the offsets of the buffers of a device, and adds its arena to the program.
-void place_arena(Program& program, int device) {
+void place_arena(Program& program, int device, const DeviceUse& use, Packings& packings) {
   Bytes persistent = 0;
   std::vector<Buffer*> owners;
   std::vector<Buffer*> mapped;
-  for (Buffer& buffer : program.buffers) {
-    if (buffer.device != device) {
-      continue;
-    }
-    if (is_mapped(program, buffer)) {
-      mapped.push_back(&buffer);
-    } else if (!buffer.persistent) {
-      owners.push_back(&buffer);
+  for (Buffer* buffer : use.buffers) {
+    if (is_mapped(program, *buffer)) {
+      mapped.push_back(buffer);
+    } else if (!buffer->persistent) {
+      owners.push_back(buffer);
     }
   }
   for (const bool refilled : {false, true}) {
-    for (Buffer& buffer : program.buffers) {
-      if (buffer.device == device && buffer.persistent && !is_mapped(program, buffer) &&
-          is_refilled(buffer.purpose) == refilled) {
-        buffer.offset = persistent;
-        persistent += align_up(buffer.bytes);
+    for (Buffer* buffer : use.buffers) {
+      if (buffer->persistent && !is_mapped(program, *buffer) && is_refilled(buffer->purpose) == refilled) {
+        buffer->offset = persistent;
+        persistent += align_up(buffer->bytes);
       }
     }
   }
   std::vector<LiveRange> ranges;
-  const Packing packing = pack_buffers(program, device, persistent, owners, ranges);
+  const Packing packing = pack_buffers(program, use.instructions, persistent, owners, packings, ranges);
   for (size_t i = 0; i < ranges.size(); ++i) {
     owners[i]->offset = persistent + ranges[i].offset;
   }
@@ -190,12 +205,22 @@ BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span
   return layout;
 }
 
-void place_buffers(Program& program) {
+size_t place_buffers(Program& program) {
   set_uses(program);
-  program.arenas.clear();
-  for (int device = kHost; device < program.devices; ++device) {
-    place_arena(program, device);
+  std::vector<DeviceUse> uses(static_cast<size_t>(program.devices - kHost));  // index: device - kHost
+  const auto use_of = [&](int device) -> DeviceUse& { return uses[static_cast<size_t>(device - kHost)]; };
+  for (Buffer& buffer : program.buffers) {
+    use_of(buffer.device).buffers.push_back(&buffer);
   }
+  for (const Instruction& instruction : program.instructions) {
+    use_of(instruction.device).instructions.push_back(instruction.id.index);
+  }
+  program.arenas.clear();
+  Packings packings;
+  for (int device = kHost; device < program.devices; ++device) {
+    place_arena(program, device, use_of(device), packings);
+  }
+  return packings.size();
 }
 
 void enlarge_arenas(Program& program, const std::vector<Arena>& arenas) {

@@ -2,6 +2,7 @@
 // offsets of values that live only during one row block in the scratch slice of a worker.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,23 @@ inline constexpr double kGoodEnough = 1.01;
 // Neural Net Inference", 2020. The repeated attempts that place the highest ranges first (`climb`) are our own.
 Packing pack(std::span<LiveRange> ranges);  // pack.cpp
 
+// Packs many sets of ranges. Devices that do equal work have sets that differ only in their times, and such a set is
+// packed once.
+class Packings {
+ public:
+  // As `pack` above, with equal results.
+  Packing pack(std::span<LiveRange> ranges);
+  // Returns the number of different sets so far.
+  size_t size() const { return known_.size(); }
+
+ private:
+  struct Known {
+    Packing packing;
+    std::vector<Bytes> offsets;
+  };
+  std::map<std::vector<int64_t>, Known> known_;  // key: all that a packing depends on
+};
+
 // Returns the lower bound Packing::live_max without packing; the search uses it as an estimate.
 Bytes live_max(std::span<const LiveRange> ranges);
 
@@ -60,7 +78,8 @@ BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span
 // the program. An arena begins with the persistent buffers in the order of Program::buffers: first those with learned
 // values, whose offsets therefore do not depend on the batch, then those that each step overwrites (`is_refilled`). All
 // other buffers follow and are placed by `pack`. The arena of the host comes first, before the arenas of the devices.
-void place_buffers(Program& program);
+// Returns the number of packings that it searched for; devices that do equal work have one packing.
+size_t place_buffers(Program& program);
 // Makes each arena of the program at least as large as the arena with the same index in `arenas`.
 void enlarge_arenas(Program& program, const std::vector<Arena>& arenas);
 

@@ -6,6 +6,7 @@
 // lower bound, which is the largest sum of ranges that are alive at one time.
 // Tests: tests/planner/emit/memory_test.cpp
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "planner/emit/memory.h"
@@ -17,9 +18,51 @@ constexpr int kClimbs = 24;
 
 using Order = std::vector<int32_t>;
 
+// Returns the orders in which the ranges are placed at first.
+std::vector<Order> first_orders(std::span<const LiveRange> ranges) {
+  const auto at = [&](int32_t i) -> const LiveRange& { return ranges[static_cast<size_t>(i)]; };
+  const auto length = [&](int32_t i) { return static_cast<Bytes>(at(i).last) - at(i).first + 1; };
+  const auto size = [&](int32_t i) { return align_up(at(i).bytes); };
+  const auto by = [&](auto&& key) {
+    Order order(ranges.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) > key(b); });
+    return order;
+  };
+  return {
+      by([&](int32_t i) { return std::pair(size(i), length(i)); }),
+      by([&](int32_t i) { return std::pair(length(i), size(i)); }),
+      by([&](int32_t i) { return std::pair(static_cast<double>(size(i)) * static_cast<double>(length(i)), size(i)); }),
+      by([&](int32_t i) { return std::pair(-static_cast<Bytes>(at(i).first), size(i)); }),
+  };
+}
+
+// Returns all that the packing of ranges depends on: their sizes, the order of their ends in time, and the orders in
+// which they are placed.
+std::vector<int64_t> key_of(std::span<const LiveRange> ranges, const std::vector<Order>& orders) {
+  std::vector<int32_t> times;
+  for (const LiveRange& range : ranges) {
+    times.insert(times.end(), {range.first, range.last});
+  }
+  std::ranges::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  std::vector<int64_t> key;
+  for (const LiveRange& range : ranges) {
+    key.push_back(align_up(range.bytes));
+    for (const int32_t time : {range.first, range.last}) {
+      key.push_back(std::ranges::lower_bound(times, time) - times.begin());
+    }
+  }
+  for (const Order& order : orders) {
+    key.insert(key.end(), order.begin(), order.end());
+  }
+  return key;
+}
+
 class Packer {
  public:
-  explicit Packer(std::span<LiveRange> ranges) : ranges_(ranges), best_(ranges.size()), now_(ranges.size()) {}
+  Packer(std::span<LiveRange> ranges, const std::vector<Order>& orders)
+      : ranges_(ranges), orders_(orders), best_(ranges.size()), now_(ranges.size()) {}
 
   Packing run() {
     Packing packing;
@@ -36,24 +79,7 @@ class Packer {
 
  private:
   void search() {
-    Order order(ranges_.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto length = [&](int32_t i) { return static_cast<Bytes>(at(i).last) - at(i).first + 1; };
-    const auto size = [&](int32_t i) { return align_up(at(i).bytes); };
-    const auto by = [&](auto&& key) {
-      Order sorted = order;
-      std::stable_sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) { return key(a) > key(b); });
-      return sorted;
-    };
-    const std::vector<Order> orders{
-        by([&](int32_t i) { return std::pair(size(i), length(i)); }),
-        by([&](int32_t i) { return std::pair(length(i), size(i)); }),
-        by([&](int32_t i) {
-          return std::pair(static_cast<double>(size(i)) * static_cast<double>(length(i)), size(i));
-        }),
-        by([&](int32_t i) { return std::pair(-static_cast<Bytes>(at(i).first), size(i)); }),
-    };
-    for (const Order& one : orders) {
+    for (const Order& one : orders_) {
       for (const bool best_fit : {false, true}) {
         if (attempt(one, best_fit)) {
           return;
@@ -134,6 +160,7 @@ class Packer {
   const LiveRange& at(int32_t i) const { return ranges_[static_cast<size_t>(i)]; }
 
   std::span<LiveRange> ranges_;
+  const std::vector<Order>& orders_;
   std::vector<Bytes> best_;
   std::vector<Bytes> now_;
   Order best_order_;
@@ -162,6 +189,20 @@ Bytes live_max(std::span<const LiveRange> ranges) {
   return most;
 }
 
-Packing pack(std::span<LiveRange> ranges) { return Packer(ranges).run(); }
+Packing pack(std::span<LiveRange> ranges) { return Packer(ranges, first_orders(ranges)).run(); }
+
+Packing Packings::pack(std::span<LiveRange> ranges) {
+  const std::vector<Order> orders = first_orders(ranges);
+  const auto [at, is_new] = known_.try_emplace(key_of(ranges, orders));
+  Known& known = at->second;
+  if (is_new) {
+    known.packing = Packer(ranges, orders).run();
+    std::ranges::transform(ranges, std::back_inserter(known.offsets), &LiveRange::offset);
+  }
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    ranges[i].offset = known.offsets[i];
+  }
+  return known.packing;
+}
 
 }  // namespace xrun::planner

@@ -1,6 +1,7 @@
 #include "planner/program/instruction.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace xrun::planner {
 
@@ -34,14 +35,19 @@ void derive_accesses(Instruction& instruction) {
     auto operator<=>(const Touch&) const = default;
   };
   std::vector<Touch> all;
-  all.reserve(instruction.operands.size());
+  // The last operand that reads, and the last one that writes. An exchange has many operands in a row with one buffer,
+  // of which the list needs only the first.
+  const Operand* last[2] = {nullptr, nullptr};
   for (size_t at = 0; at < instruction.operands.size(); ++at) {
     const Operand& operand = instruction.operands[at];
-    if (operand.access != Access::kWrite) {
-      all.push_back({operand.buffer, false, at});
-    }
-    if (operand.access != Access::kRead) {
-      all.push_back({operand.buffer, true, at});
+    for (const bool writes : {false, true}) {
+      if (operand.access == (writes ? Access::kRead : Access::kWrite)) {
+        continue;
+      }
+      const Operand* before = std::exchange(last[writes ? 1 : 0], &operand);
+      if (before == nullptr || before->buffer != operand.buffer) {
+        all.push_back({operand.buffer, writes, at});
+      }
     }
   }
   std::ranges::sort(all);

@@ -1,9 +1,11 @@
-// Tests: tests/planner/cluster_test.cpp
+// Tests: tests/planner/program/links_test.cpp, tests/planner/cluster_test.cpp
 #include "planner/program/links.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace xrun::planner {
 namespace {
@@ -13,10 +15,12 @@ namespace {
 // number of bytes that all senders send in most steps (emit_compression.cpp).
 double sent_part(const Program& program, const Instruction& member) {
   std::set<BufferId> buffers;  // buffers with the pairs of all senders
+  BufferId last;
   for (const Operand& operand : member.operands) {
-    if (program.buffer(operand.buffer).purpose == Purpose::kPairs) {
+    if (operand.buffer != last && program.buffer(operand.buffer).purpose == Purpose::kPairs) {
       buffers.insert(operand.buffer);
     }
+    last = operand.buffer;
   }
   Bytes space = 0;
   for (const BufferId id : buffers) {
@@ -24,6 +28,63 @@ double sent_part(const Program& program, const Instruction& member) {
   }
   return space == 0 ? 1.0 : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(space), 0.0, 1.0);
 }
+
+// The blocks that exchanges send, and the places, each a rank on a node, to which they were sent.
+class SentBlocks {
+ public:
+  explicit SentBlocks(const Machine& machine) {
+    std::map<std::pair<int, int>, size_t> places;  // key: (rank, node)
+    for (int device = 0; device < std::ssize(machine.device_nodes); ++device) {
+      const std::pair place(machine.rank_of(device), machine.node_of(device));
+      place_of_.push_back(places.emplace(place, places.size()).first->second);
+    }
+    places_ = places.size();
+  }
+
+  // Begins the blocks of the next member of an exchange.
+  void begin_member() { first_ = blocks_.size(); }
+
+  // Records that an exchange sends a block to a device. Returns whether the block was not sent to its place before. A
+  // member sends its blocks in turn to each device, or each block to all devices; both are found without a search.
+  bool add(int group, const Operand& block, int device) {
+    const Key key{group, block.buffer.index, block.offset};
+    const size_t next = at_ + 1 < blocks_.size() ? at_ + 1 : first_;
+    if (next < blocks_.size() && blocks_[next] == key) {
+      at_ = next;
+    } else if (at_ >= blocks_.size() || blocks_[at_] != key) {
+      const auto [known, is_new] = numbers_.try_emplace(key, blocks_.size());
+      at_ = known->second;
+      if (is_new) {
+        blocks_.push_back(key);
+        sent_.resize(blocks_.size() * places_);
+      }
+    }
+    std::vector<bool>::reference sent = sent_[at_ * places_ + place_of_[static_cast<size_t>(device)]];
+    const bool first = !sent;
+    sent = true;
+    return first;
+  }
+
+ private:
+  using Key = std::tuple<int, int32_t, Bytes>;  // group, buffer, offset in the buffer
+  struct Hash {
+    size_t operator()(const Key& key) const {
+      const auto& [group, buffer, offset] = key;
+      uint64_t hash = static_cast<uint64_t>(group) * 0x9e3779b97f4a7c15U;
+      hash = (hash ^ static_cast<uint64_t>(buffer)) * 0x9e3779b97f4a7c15U;
+      hash = (hash ^ hash >> 32U ^ static_cast<uint64_t>(offset)) * 0x9e3779b97f4a7c15U;
+      return hash ^ hash >> 32U;
+    }
+  };
+
+  std::vector<size_t> place_of_;  // index: device
+  size_t places_ = 0;
+  std::vector<Key> blocks_;                        // index: number of a block
+  std::unordered_map<Key, size_t, Hash> numbers_;  // the number of each block
+  std::vector<bool> sent_;                         // index: number of a block · places_ + place
+  size_t first_ = 0;                               // the first new block of this member
+  size_t at_ = 0;                                  // the block of the last call
+};
 
 }  // namespace
 
@@ -77,22 +138,20 @@ std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machin
   if (machine.nodes() == 1) {
     return loads;
   }
-  std::set<std::tuple<int, BufferId, Bytes, int, int>> known;  // group, block, rank, node
+  SentBlocks known(machine);
   for (const Instruction& member : program.instructions) {
     if (!communicates(member.kind)) {
       continue;
     }
     const double part = sent_part(program, member);
+    LinkLoad* load = nullptr;
+    known.begin_member();
     for (const Operand& operand : member.operands) {
       const bool crosses =
           operand.role == Role::kSent && machine.node_of(member.device) != machine.node_of(operand.index);
-      if (crosses && known
-                         .emplace(member.group, operand.buffer, operand.offset, machine.rank_of(operand.index),
-                                  machine.node_of(operand.index))
-                         .second) {
-        loads.try_emplace(member.group, machine)
-            .first->second.add(member.device, operand.index,
-                               static_cast<Bytes>(part * static_cast<double>(operand.bytes)));
+      if (crosses && known.add(member.group, operand, operand.index)) {
+        load = load == nullptr ? &loads.try_emplace(member.group, machine).first->second : load;
+        load->add(member.device, operand.index, static_cast<Bytes>(part * static_cast<double>(operand.bytes)));
       }
     }
   }

@@ -79,6 +79,9 @@ bool is_mapped(const Program& program, const Buffer& buffer) {
 }
 
 Bytes mapped_bytes(const Program& program, int device) {
+  if (std::ranges::none_of(program.heads, &HeadPlan::mapped)) {
+    return 0;
+  }
   Bytes sum = 0;
   for (const Buffer& buffer : program.buffers) {
     sum += buffer.device == device && is_mapped(program, buffer) ? align_up(buffer.bytes, kMappedAlignment) : 0;

@@ -17,6 +17,7 @@ Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
   Schedule plain{.micro_batches = count};
   for (int s = 0; s < stages; ++s) {
     auto& order = plain.orders.emplace_back();
+    order.reserve(2 * static_cast<size_t>(count));
     const int ahead = std::min(count, stages - 1 - s);
     for (int i = 0; i < ahead; ++i) {
       order.push_back({ActionKind::kForward, i});
@@ -49,6 +50,7 @@ Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
   Schedule schedule{.micro_batches = count, .head_passes = request.head_passes};
   for (const auto& stage : times.stages) {
     auto& order = schedule.orders.emplace_back();
+    order.reserve(stage.size() + static_cast<size_t>(request.head_passes));
     int next = 0;
     const auto ends_by = [&](Seconds start) {
       // A single head pass for the whole step must wait for the last micro-batch.

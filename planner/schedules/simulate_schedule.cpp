@@ -21,6 +21,9 @@ class Run {
     forward_.assign(stages, std::vector<Seconds>(count, -1));
     backward_ = forward_;
     times_.stages.resize(stages);
+    for (size_t s = 0; s < stages; ++s) {
+      times_.stages[s].reserve(schedule.orders[s].size());
+    }
   }
 
   ScheduleTimes finish() {

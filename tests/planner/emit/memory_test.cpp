@@ -77,6 +77,54 @@ TEST(Memory, ArenasAreWithinTwoPercentOfTheLiveBytes) {
   }
 }
 
+// Sets that differ only in the numbers of their times, as those of devices with equal work do, get one packing.
+TEST(Memory, KnownPackingsAreEqualToNewOnes) {
+  Packings packings;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<LiveRange> ranges(1 + random() % 60);
+    for (LiveRange& range : ranges) {
+      range.bytes = static_cast<Bytes>(random() % 10'000);
+      range.first = static_cast<int32_t>(random() % 100);
+      range.last = range.first + static_cast<int32_t>(random() % 30);
+    }
+    for (int32_t device = 0; device < 3; ++device) {
+      std::vector<LiveRange> shifted = ranges;
+      for (LiveRange& range : shifted) {
+        range.first += 7 * device;
+        range.last += 7 * device;
+      }
+      std::vector<LiveRange> alone = shifted;
+      const Packing packing = packings.pack(shifted);
+      const Packing wanted = pack(alone);
+      ASSERT_EQ(packing.bytes, wanted.bytes) << "seed " << seed;
+      ASSERT_EQ(packing.live_max, wanted.live_max) << "seed " << seed;
+      for (size_t i = 0; i < ranges.size(); ++i) {
+        ASSERT_EQ(shifted[i].offset, alone[i].offset) << "seed " << seed << ", range " << i;
+      }
+    }
+    ASSERT_EQ(packings.size(), seed);
+  }
+}
+
+// The number of searches for a packing does not grow with the number of replicas. The first and the last device of a
+// head have work of their own, and so does the host.
+TEST(Memory, DevicesWithEqualWorkArePackedOnce) {
+  Module module = make_module({.layers = 8, .classes = 900, .head = true, .batch = 256, .norm_rows = 8});
+  module.train.compress = {.density = 0.01};
+  module = prepare_training(std::move(module));
+  for (const int replicas : {8, 16, 32}) {
+    const Layout layout{.replicas = replicas, .micro_batches = 32, .shards = 8, .devices = replicas, .nodes = 4};
+    const auto program = emit_layout(module, layout);
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    Program again = *program;
+    EXPECT_LE(place_buffers(again), 12U) << replicas << " replicas";
+    for (size_t i = 0; i < again.buffers.size(); ++i) {
+      ASSERT_EQ(again.buffers[i].offset, program->buffers[i].offset);
+    }
+  }
+}
+
 TEST(Memory, SlicesOfWorkersHoldLocalsAndTheLargestScratch) {
   const Module module = prepare_training(make_module({.layers = 2, .norm = false}));
   KernelFacts facts = make_facts(module);

@@ -1,7 +1,9 @@
 // Measures searches for plans of large models: all settings of a machine without limits of memory, and one setting with
-// a limit of each device, so that layers run again.
+// a limit of each device, so that layers run again. Another benchmark makes and verifies plans for many devices whose
+// gradients are compressed; tests/bench/sku100m_cpu.xgraph is a file of this kind.
 #include <benchmark/benchmark.h>
 
+#include "planner/planner.h"
 #include "planner/search/search.h"
 #include "tests/planner/generated_models.h"
 
@@ -66,9 +68,53 @@ void decide_within(benchmark::State& state, int layers, int64_t batch, int devic
   state.counters["step_ms"] = 1e3 * step;
 }
 
+// The model has a head of 100 million classes, a tenth of which are active in a step, and the loss is scaled. Each node
+// has 8 devices with a core each. With `replicas`, the plan has one stage and a replica on each device.
+void plan_cluster(benchmark::State& state, int layers, int64_t nodes, bool replicas) {
+  Module module = testing::make_module({.layers = layers,
+                                        .width = 512,
+                                        .classes = 100'000'000,
+                                        .head = true,
+                                        .head_cosine = true,
+                                        .skips = true,
+                                        .precision = PrecisionMode::kMixedF16,
+                                        .batch = 16'384,
+                                        .norm_rows = 32});
+  module.train.compress = {.density = 0.001};
+  module.train.loss_scale.kind = LossScaleSpec::kDynamic;
+  module.train.active_classes = {.kind = ActiveSpec::kSample, .amount = 0.1};
+  if (replicas) {
+    module.schedule.stages = Hint<int64_t>{1, {}};
+    module.schedule.replicas = Hint<int64_t>{8 * nodes, {}};
+  }
+  const ClusterSpec cluster{.nodes = nodes,
+                            .network = {.name = "ethernet", .rate = 3.125e9, .latency = 2e-5},
+                            .cores = 8,
+                            .memory = 512 * kGiB,
+                            .reserve = 0};
+  const Module training = testing::prepare_training(module);
+  const Module inference = testing::prepare_inference(module);
+  const KernelFacts facts = testing::make_facts(training);
+  const KernelFacts inference_facts = testing::make_facts(inference);
+  size_t operands = 0;
+  for (auto _ : state) {
+    const Plan plan =
+        make_plan(training, inference, facts, inference_facts, make_machine(cluster, {}, 1, kGiB), {}).value();
+    operands = 0;
+    for (const Instruction& one : plan.training.instructions) {
+      operands += one.operands.size();
+    }
+  }
+  state.counters["nodes"] = static_cast<double>(nodes);
+  state.counters["operands"] = static_cast<double>(operands);
+}
+
 BENCHMARK_CAPTURE(search_all, nodes_1214_devices_8, 312, 512, 8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(search_all, nodes_998_devices_256, 256, 4096, 256)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(decide_within, nodes_1214_devices_8, 312, 512, 8, 0.7)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan_cluster, replicas_64, 16, 8, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan_cluster, replicas_128, 16, 16, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan_cluster, devices_256, 4, 32, false)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace xrun::planner

@@ -1,0 +1,66 @@
+#include "planner/program/links.h"
+
+#include <gtest/gtest.h>
+#include <set>
+#include <tuple>
+
+#include "tests/planner/verify/verify_case.h"
+
+namespace xrun::planner::testing {
+namespace {
+
+// Returns the bytes that each node sends and receives in each exchange, block by block: a block crosses the network
+// once for each rank on another node. Blocks are sent whole, so gradients must not be compressed.
+std::map<int, std::vector<LinkBytes>> loads_by_block(const Program& program, const Machine& machine) {
+  std::map<int, std::vector<LinkBytes>> loads;
+  std::set<std::tuple<int, BufferId, Bytes, int, int>> known;
+  for (const Instruction& member : program.instructions) {
+    for (const Operand& block : member.operands) {
+      const int from = machine.node_of(member.device);
+      if (!communicates(member.kind) || block.role != Role::kSent || from == machine.node_of(block.index) ||
+          !known
+               .emplace(member.group, block.buffer, block.offset, machine.rank_of(block.index),
+                        machine.node_of(block.index))
+               .second) {
+        continue;
+      }
+      auto& links = loads[member.group];
+      links.resize(static_cast<size_t>(machine.nodes()));
+      links[static_cast<size_t>(from)].sent += block.bytes;
+      links[static_cast<size_t>(machine.node_of(block.index))].received += block.bytes;
+    }
+  }
+  return loads;
+}
+
+TEST(Links, LoadsAreTheSumsOverAllBlocks) {
+  int exchanges = 0;
+  for (const int nodes : {2, 3, 4}) {
+    for (const int replicas : {2, 4}) {
+      for (const int ranks : {nodes, 2 * nodes}) {
+        const int devices = std::max(2 * replicas, 2 * nodes);
+        const Case made = make_case(
+            {.micro_batches = 8, .replicas = replicas, .nodes = nodes, .devices = devices, .shards = devices});
+        Machine machine = make_test_machine(devices);
+        machine.ranks = ranks;
+        for (int device = 0; device < devices; ++device) {
+          machine.device_nodes.push_back(device * nodes / devices);
+        }
+        const std::map<int, LinkLoad> loads = link_loads(made.program, machine);
+        const auto wanted = loads_by_block(made.program, machine);
+        ASSERT_EQ(loads.size(), wanted.size());
+        for (const auto& [group, links] : wanted) {
+          for (size_t n = 0; n < links.size(); ++n) {
+            ASSERT_EQ(loads.at(group).links()[n].sent, links[n].sent) << "group " << group << ", node " << n;
+            ASSERT_EQ(loads.at(group).links()[n].received, links[n].received) << "group " << group << ", node " << n;
+          }
+          ++exchanges;
+        }
+      }
+    }
+  }
+  EXPECT_GT(exchanges, 30);
+}
+
+}  // namespace
+}  // namespace xrun::planner::testing
