@@ -42,6 +42,11 @@ TEST(Parser, FaultsNameTheirLine) {
   EXPECT_EQ(refused(kernel_text("call f, (%r1);")), "PTX line 12: calls of functions are not executed");
 }
 
+TEST(Parser, TypesThatAnInstructionDoesNotHaveAreRefused) {
+  EXPECT_EQ(refused(kernel_text("shl.pred %p1, %p2, 1;")),
+            "PTX line 12: `shl.pred`: the machine does not execute the instruction for this type");
+}
+
 TEST(Parser, BlocksInBracesHaveTheirOwnRegisters) {
   const auto module = module_of(
       kernel_text("{\n.reg .pred p;\nsetp.eq.s32 p, 1, 1;\n@p mov.u32 %r1, 4;\n}\n{\n.reg .b32 p;\nmov.u32 p, 5;\n"
@@ -63,12 +68,14 @@ TEST(Parser, SizesAreBounded) {
   EXPECT_NE(refused(kernel_text(deep)).find("braces"), std::string::npos);
 }
 
-// Texts that are cut off or damaged in one place are accepted or refused with a line, and nothing else happens.
+// Texts that are cut off or damaged in one place are refused with a line, or their kernels end, with or without a
+// fault.
 TEST(Parser, DamagedTextsEndWithAnError) {
   const std::string text = golden_text("rows");
   std::mt19937_64 random(kSeed);
   const std::string signs = ";,{}[]()<>%.:+-@!|=0x7f \"/*";
   size_t refusals = 0;
+  size_t faults = 0;
   for (int i = 0; i < 400; ++i) {
     std::string damaged = text;
     const size_t at = random() % text.size();
@@ -90,9 +97,18 @@ TEST(Parser, DamagedTextsEndWithAnError) {
     if (!module.ok()) {
       ++refusals;
       EXPECT_TRUE(module.error().message.starts_with("PTX line ")) << module.error().message << ", seed " << kSeed;
+      continue;
+    }
+    for (const Kernel& kernel : module.value()->kernels) {
+      Memory memory;
+      Launch launch{.threads = {40, 1, 1}, .dynamic_shared = 64};
+      launch.arguments.assign(kernel.parameters.size(), add(memory, "data", std::vector<uint32_t>(64, 1)));
+      const Execution done = execute(*module.value(), kernel.name, launch, memory, {.most_instructions = 20000});
+      faults += done.fault ? 1 : 0;
     }
   }
   EXPECT_GT(refusals, 100u);
+  EXPECT_GT(faults, 50u);
 }
 
 }  // namespace

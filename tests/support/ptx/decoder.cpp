@@ -295,6 +295,9 @@ Status Decoder::decode(const Statement& statement) {
       fail(fmt::format("the machine does not execute the modifier `.{}` here", statement.words[i]));
     }
   }
+  if (in.run == nullptr && (in.flow == Flow::kNext || in.flow == Flow::kConverge)) {
+    fail("the machine does not execute the instruction for this type");
+  }
   if (!statement.guard.empty()) {
     const Operand guard{.kind = Operand::Kind::kName, .name = statement.guard, .parts = {}};
     in.guarded = true;
