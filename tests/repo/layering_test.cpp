@@ -280,6 +280,28 @@ TEST(Layering, NoFoldersIncludeEachOther) {
   }
 }
 
+// The machine that executes kernels of GPUs is an oracle, so it shares no code with what it tests; and nothing of the
+// product is built from the tests.
+TEST(Layering, ThePtxMachineUsesOnlyTheBase) {
+  const std::regex pattern(R"re(^\s*#include\s+"([^"]+)")re");
+  size_t found = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(XRUN_SOURCE_DIR) / "tests/support/ptx")) {
+    std::ifstream in(entry.path());
+    std::smatch match;
+    for (std::string line; std::getline(in, line);) {
+      if (std::regex_search(line, match, pattern)) {
+        const std::string to = folder_of(match[1]);
+        EXPECT_TRUE(to == "tests/support/ptx" || to == "graph/base") << entry.path() << " includes " << match[1];
+        ++found;
+      }
+    }
+  }
+  EXPECT_GT(found, 50u) << "the sources of the machine were not found";
+  for (const Include& include : project_includes()) {
+    EXPECT_FALSE(include.included.starts_with("tests/")) << include.file << " includes " << include.included;
+  }
+}
+
 TEST(Layering, FoldersHaveAtMostFortyFiles) {
   const std::regex data("/(golden|pictures|corpus)(/|$)");
   for (const char* top : {"graph", "lang", "ops", "planner", "runtime", "tests"}) {
