@@ -244,8 +244,11 @@ std::string gantt_json(const Plan& plan) {
     one["end"] = times.instructions[i].end;
     list.push_back(std::move(one));
   }
-  return document_text(
-      {{"v", kReportVersion}, {"plan", plan.id}, {"step_seconds", times.makespan}, {"instructions", std::move(list)}});
+  return document_text({{"v", kReportVersion},
+                        {"plan", plan.id},
+                        {"step_seconds", plan.predicted.step},
+                        {"data_seconds", data_time(plan, times)},
+                        {"instructions", std::move(list)}});
 }
 
 std::string report_json(const Plan& plan, const Module& module) {

@@ -282,6 +282,10 @@ RunTimes run_times(const Plan& plan, const Module& module) {
   return times;
 }
 
+Seconds data_time(const Plan& plan, const ProgramTimes& times) {
+  return std::max(0.0, plan.predicted.step - times.makespan);
+}
+
 ProgramTimes times_of(const Plan& plan) { return times_of(plan.training, plan.machine); }
 
 ProgramTimes times_of(const Program& program, const Machine& machine) {

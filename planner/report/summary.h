@@ -68,6 +68,8 @@ RunTimes run_times(const Plan& plan, const Module& module);
 
 // Returns the times of the plan's training program. Plans are verified before, so there is no error.
 ProgramTimes times_of(const Plan& plan);
+// Returns the time by which reading data makes a step longer than its instructions, whose times are given.
+Seconds data_time(const Plan& plan, const ProgramTimes& times);
 // Returns the times of another program of a plan (Plan::smaller).
 ProgramTimes times_of(const Program& program, const Machine& machine);
 

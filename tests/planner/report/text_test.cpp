@@ -228,7 +228,7 @@ TEST(Report, StringsOfAPlanCannotForgeLines) {
     other.stored = StoredAlternative{hostile, hostile};
   }
   std::string all = report_text(plan, planned.module) + report_diff(planned.plan, plan) + report_diff(plan, plan) +
-                    report_gantt(plan, 80);
+                    report_gantt(plan, planned.module, 80);
   for (const char* table : {"layers", "memory", "comm", "why"}) {
     all += report_table(plan, planned.module, table);
   }
@@ -378,7 +378,9 @@ TEST(Report, TablesAndTheGanttViewHaveTheNumbersOfTheirTextAsJson) {
     EXPECT_LE(one["begin"].get<double>(), one["end"].get<double>());
     last = std::max(last, one["end"].get<double>());
   }
-  EXPECT_DOUBLE_EQ(last, gantt["step_seconds"].get<double>());
+  const double step = gantt["step_seconds"].get<double>();
+  EXPECT_DOUBLE_EQ(step, planned.plan.predicted.step);
+  EXPECT_DOUBLE_EQ(last + gantt["data_seconds"].get<double>(), step);
 }
 
 TEST(Report, RepeatedBlocksAreSeparateLayersUnlessTheDepthIsOne) {
@@ -439,7 +441,7 @@ TEST(Report, TablesAreStable) {
 
 TEST(Report, GanttDrawsEveryPassOfEveryStage) {
   const Planned planned = make(2, false);
-  const std::string text = report_gantt(planned.plan, 100);
+  const std::string text = report_gantt(planned.plan, planned.module, 100);
   EXPECT_TRUE(test::matches_golden(text, "report/gantt.txt"));
   for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = text.find('\n', at);
