@@ -5,6 +5,7 @@
 // Tests: tests/planner/report/text_test.cpp, tests/planner/planner_test.cpp
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "planner/report/explain.h"
@@ -63,6 +64,53 @@ std::string name_of(const Program& program, const Buffer& buffer) {
 void sort_largest_first(std::vector<MemoryPart>& parts) {
   std::stable_sort(parts.begin(), parts.end(),
                    [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+}
+
+// Returns the parts of an arena, and the bytes that its buffers leave free.
+std::vector<MemoryPart> arena_parts(const Program& program, const Arena& arena) {
+  std::vector<MemoryPart> parts = memory_parts(program, arena.device);
+  if (arena.bytes > arena.live_max) {
+    parts.push_back({"gaps between buffers", arena.bytes - arena.live_max});
+  }
+  return parts;
+}
+
+// Returns the parts of the largest device.
+std::vector<MemoryPart> device_parts(const Program& program) {
+  const auto device_bytes = [](const Arena& arena) { return arena.device == kHost ? -1 : arena.bytes; };
+  return arena_parts(program, *std::ranges::max_element(program.arenas, {}, device_bytes));
+}
+
+// Returns the parts of a run, or of the node that needs most: those of the largest device and of the host, and a row
+// for each other use.
+std::vector<MemoryPart> run_parts(const Fitted& fitted, const Machine& machine, bool of_node) {
+  const int node = of_node ? static_cast<int>(std::ranges::max_element(fitted.nodes) - fitted.nodes.begin()) : 0;
+  const Arena* largest = nullptr;
+  std::vector<MemoryPart> parts;
+  Bytes devices = 0;
+  for (const Arena& arena : fitted.training.arenas) {
+    if (arena.device == kHost) {
+      for (const MemoryPart& part : arena_parts(fitted.training, arena)) {
+        parts.push_back({part.name + ", on the host", part.bytes});
+      }
+    } else if (!of_node || machine.node_of(arena.device) == node) {
+      devices += arena.bytes;
+      largest = largest == nullptr || arena.bytes > largest->bytes ? &arena : largest;
+    }
+  }
+  if (largest != nullptr) {
+    std::ranges::copy(arena_parts(fitted.training, *largest), std::back_inserter(parts));
+    parts.push_back({"other devices", devices - largest->bytes});
+  }
+  const RunMemory& memory = fitted.memory;
+  const bool has_node = of_node && memory.evaluation > 0;
+  const Bytes evaluation =
+      has_node ? memory_of_nodes(fitted.inference, machine)[static_cast<size_t>(node)] : memory.evaluation;
+  parts.push_back({of_node ? "evaluation, on the node" : "evaluation, on all devices", evaluation});
+  parts.push_back({"held by readers, at most", memory.readers});
+  parts.push_back({"held by saves, at most", memory.saving});
+  std::erase_if(parts, [](const MemoryPart& part) { return part.bytes == 0; });
+  return parts;
 }
 
 }  // namespace
@@ -139,23 +187,12 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
     error.span = cluster.span;
     error.label = format_bytes(of_node ? limits.node : limits.total) + " are usable here";
   }
-  int device = 0;
-  for (const Arena& arena : smallest.training.arenas) {
-    device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
-  }
-  std::string note = input.machine.devices == 1
-                         ? "on the device"
-                         : "on the largest of " + std::to_string(input.machine.devices) + " devices";
-  std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
-  for (const MemoryPart& part : whole ? memory_parts(smallest.training, kHost) : std::vector<MemoryPart>()) {
-    parts.push_back({part.name + ", on the host", part.bytes});
-  }
-  if (whole && memory.evaluation > 0) {
-    parts.push_back({"evaluation, on all devices", memory.evaluation});
-  }
-  if (whole && memory.readers > 0) {
-    parts.push_back({"held by readers, at most", memory.readers});
-  }
+  std::string note =
+      whole && input.machine.devices > 1
+          ? std::string(of_node ? "memory of the node" : "memory of the run") + ", with the parts of the largest device"
+      : input.machine.devices == 1 ? "on the device"
+                                   : "on the largest of " + std::to_string(input.machine.devices) + " devices";
+  std::vector<MemoryPart> parts = whole ? run_parts(smallest, input.machine, of_node) : device_parts(smallest.training);
   sort_largest_first(parts);
   bool first = true;
   for (const MemoryPart& part : parts) {

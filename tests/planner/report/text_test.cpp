@@ -16,6 +16,7 @@
 #include "planner/report/layers.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
+#include "planner/search/fit.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
 
@@ -546,6 +547,34 @@ TEST(Report, MemoryPartsAddUpToThePeak) {
       }
       EXPECT_EQ(sum, arena.live_max) << arena.device;
     }
+  }
+}
+
+// The times of rows add up to the step, and their memory to the largest device, as far as they are on it.
+TEST(Report, PartsOfAPlanAddUp) {
+  Module apart = testing::make_module(
+      {.layers = 6, .input = 512, .width = 512, .classes = 2000, .head = true, .batch = 256, .norm_rows = 32});
+  apart.schedule.stages = Hint<int64_t>{2, {}};
+  ShardHint hint;
+  hint.head = "id";
+  hint.shards = 1;
+  apart.schedule.shards.push_back(hint);
+  const Module inference = testing::prepare_inference(apart);
+  Planned one{testing::prepare_training(apart), {}};
+  const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+  one.plan =
+      make_plan(one.module, inference, testing::make_facts(one.module), testing::make_facts(inference), machine, {})
+          .value();
+  for (const Planned& planned : {make(0, true), make(2, true), make(2, false), make(2, true, true), one}) {
+    Seconds time = 0;
+    Bytes memory = 0;
+    for (const PlanPart& part : list_parts(planned.plan, planned.module)) {
+      time += part.time;
+      memory += part.elsewhere ? 0 : part.memory;
+    }
+    const Seconds step = planned.plan.predicted.step;
+    EXPECT_NEAR(time, step, 2e-6 * step) << report_text(planned.plan, planned.module);
+    EXPECT_EQ(memory, largest_device_of(planned.plan.training));
   }
 }
 
