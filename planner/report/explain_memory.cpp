@@ -10,6 +10,7 @@
 
 #include "planner/report/explain.h"
 #include "planner/report/reason_text.h"
+#include "planner/search/fixes.h"
 #include "planner/search/options.h"
 
 namespace xrun::planner {
@@ -165,19 +166,18 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device) {
 
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too) {
-  const RunMemory& memory = smallest.memory;
-  const bool of_node = memory.sum() <= limits.total && limits.node > 0 && smallest.largest_node() > limits.node;
-  const bool whole = memory.sum() > limits.total || of_node;
+  const Exceeded exceeded = exceeded_by(smallest, limits);
+  const bool of_node = exceeded == Exceeded::kNode;
+  const bool whole = exceeded != Exceeded::kDevice;
   const ClusterSpec& cluster = input.module.cluster;
   const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
-  error.message = of_node ? "does not fit: a node needs " + format_bytes(smallest.largest_node()) + ", " +
-                                format_bytes(limits.node) + " are usable on each"
-                  : whole
-                      ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
-                            format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
-                      : "does not fit: a device needs " + format_bytes(smallest.largest_device) + ", memory_limit is " +
-                            format_bytes(limits.device);
+  const std::string needed = format_bytes(memory_for(exceeded, smallest));
+  error.message =
+      of_node ? "does not fit: a node needs " + needed + ", " + format_bytes(limits.node) + " are usable on each"
+      : whole ? "does not fit: the plan needs " + needed + ", " + format_bytes(limits.total) + " are usable" +
+                    (clustered ? " of what `cluster` gives" : "")
+              : "does not fit: a device needs " + needed + ", memory_limit is " + format_bytes(limits.device);
   error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
   if (!whole && input.module.schedule.memory_limit) {
     error.span = input.module.schedule.memory_limit->span;
@@ -208,7 +208,10 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
       std::ranges::any_of(smallest.training.heads, [](const HeadPlan& head) { return head.classes >= kLargeHead; });
   error.help = fixes.empty() ? tried + " either: give it more memory, or make the model smaller" +
                                    (large ? "; `xrun plan FILE --fit classes` says how many classes fit" : "")
-                             : "plans that fit, fastest first (predicted)";
+                             : std::string("plans that fit, fastest first (predicted), with the memory of ") +
+                                   (!whole    ? "the largest device"
+                                    : of_node ? "the node that needs most"
+                                              : "the run");
   error.choices = fixes;
   return error;
 }

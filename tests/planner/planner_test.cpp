@@ -396,6 +396,28 @@ TEST(Planner, RefusalsListPartsAndPlansThatFit) {
   EXPECT_NE(made.error().choices.back().find("batch = "), std::string::npos) << made.error().choices.back();
 }
 
+// The memory of the plans that fit is comparable with the limit that the refused plan exceeds.
+TEST(Planner, PlansThatFitAreListedWithTheMemoryThatIsLimited) {
+  ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
+  options.head = true;
+  options.classes = 1000;
+  Module module = make_module(options);
+  module.schedule.memory_limit = Hint<Bytes>{2 * kMiB, {0, 11, 13}};
+  const auto limited = plan(module, machine_of(2));
+  ASSERT_FALSE(limited.ok());
+  EXPECT_NE(limited.error().help.find("with the memory of the largest device"), std::string::npos);
+  ASSERT_FALSE(limited.error().choices.empty());
+  for (const std::string& line : limited.error().choices) {
+    const double size = std::strtod(line.c_str() + 44, nullptr) * (line.find(" MiB") != std::string::npos ? 1024 : 1);
+    EXPECT_LE(size, 2 * 1024) << line;
+    EXPECT_GT(size, 0) << line;
+  }
+  module.schedule.memory_limit.reset();
+  const auto whole = plan(module, machine_of(2, 6 * kMiB));
+  ASSERT_FALSE(whole.ok());
+  EXPECT_NE(whole.error().help.find("with the memory of the run"), std::string::npos);
+}
+
 // Returns the sum of the rows of a list of memory, without its first line.
 double sum_of_rows(const std::string& note) {
   std::istringstream lines(note);
