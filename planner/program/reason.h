@@ -80,7 +80,7 @@ struct Reason {
     kPartials,          // no other number divides the `count` partials of gradients
     kRowBlocks,         // no other number divides row blocks and devices
     kHeadState,         // `head_state`
-    kActivationsFit,    // nothing needs to be computed again
+    kActivationsFit,    // nothing needs to be computed again; `count` faster settings do not fit
     kCheapestThatFits,  // the activations fit only if some are computed again; no cheaper choice fits
     kFits,              // they fit only if some are computed again; a cheaper choice may fit
   };

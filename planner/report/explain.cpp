@@ -184,15 +184,27 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
   return reasons;
 }
 
-Reason explain_recompute(const Fitted& chosen, const SearchInput& input) {
+// Returns the number of settings whose estimate is faster than that of the plan but that do not fit.
+int64_t faster_refused(const Choice& choice, const std::vector<Candidate>& candidates) {
+  const Seconds own = choice.fitted[0].candidate.predicted.step;
+  return std::ranges::count_if(candidates, [&](const Candidate& one) {
+    return one.predicted.step < own * (1 - kAlike) &&
+           std::ranges::find(choice.refused, one.setting) != choice.refused.end();
+  });
+}
+
+Reason explain_recompute(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const Fitted& chosen = choice.fitted[0];
   Reason reason{.key = Key::kRecompute, .value = recomputed_layers(chosen.training)};
   for (const Stage& stage : chosen.training.stages) {
     reason.of += std::ssize(stage.forward);
   }
-  set_cause(reason, input.hints.hinted        ? Cause::kAskedFor
-                    : reason.value == 0       ? Cause::kActivationsFit
-                    : chosen.candidate.proven ? Cause::kCheapestThatFits
-                                              : Cause::kFits);
+  set_cause(reason,
+            input.hints.hinted        ? Cause::kAskedFor
+            : reason.value == 0       ? Cause::kActivationsFit
+            : chosen.candidate.proven ? Cause::kCheapestThatFits
+                                      : Cause::kFits,
+            reason.value == 0 && !input.hints.hinted ? faster_refused(choice, candidates) : 0);
   return reason;
 }
 
@@ -214,7 +226,7 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
   for (Reason& reason : explain_shards(choice.fitted[0], input)) {
     reasons.push_back(std::move(reason));
   }
-  reasons.push_back(explain_recompute(choice.fitted[0], input));
+  reasons.push_back(explain_recompute(choice, candidates, input));
   return reasons;
 }
 

@@ -112,7 +112,10 @@ std::string cause_text(const Reason& reason) {
     case Cause::kHeadState:
       return state_text(reason.head_state.value());
     case Cause::kActivationsFit:
-      return "activations fit";
+      return "activations fit" +
+             (reason.count > 0 ? "; " + counted(reason.count, "faster setting") +
+                                     (reason.count == 1 ? " does not fit (estimated)" : " do not fit (estimated)")
+                               : "");
     case Cause::kCheapestThatFits:
       return "the cheapest that fits, by estimated memory";
     case Cause::kFits:

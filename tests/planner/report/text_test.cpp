@@ -550,6 +550,44 @@ TEST(Report, MemoryPartsAddUpToThePeak) {
   }
 }
 
+TEST(Report, AMemoryLimitAndItsEffectAreShown) {
+  Module module = testing::make_module({.layers = 4, .input = 256, .width = 256, .batch = 512, .norm_rows = 32});
+  const Module inference = testing::prepare_inference(module);
+  const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+  const auto planned = [&](Bytes limit) {
+    module.schedule.memory_limit = limit > 0 ? std::optional(Hint<Bytes>{limit, {}}) : std::nullopt;
+    Planned made{testing::prepare_training(module), {}};
+    made.plan =
+        make_plan(made.module, inference, testing::make_facts(made.module), testing::make_facts(inference), machine, {})
+            .value();
+    return made;
+  };
+  const Planned free = planned(0);
+  EXPECT_EQ(report_text(free.plan, free.module).find("memory_limit"), std::string::npos);
+  const Bytes used = largest_device_of(free.plan.training);
+  const Planned wide = planned(used + kMiB);
+  EXPECT_NE(report_text(wide.plan, wide.module)
+                .find("; the largest device uses " + format_bytes(used) + " of its " + format_bytes(used + kMiB) +
+                      " (memory_limit)\n"),
+            std::string::npos)
+      << report_text(wide.plan, wide.module);
+  EXPECT_NE(report_why(wide.plan, "recompute").find("activations fit\n"), std::string::npos);
+  const auto json = nlohmann::json::parse(report_json(wide.plan, wide.module))["run_memory"];
+  EXPECT_EQ(json["memory_limit"], used + kMiB);
+  EXPECT_EQ(json["largest_device"], used);
+  // With less memory another plan is chosen, although its activations fit.
+  for (Bytes limit = used * 3 / 4; limit > used / 4; limit = limit * 3 / 4) {
+    const Planned tight = planned(limit);
+    const std::string why = report_why(tight.plan, "recompute");
+    const bool again = recomputed_layers(tight.plan.training) > 0;
+    EXPECT_EQ(why.find("do not fit (estimated)") != std::string::npos ||
+                  why.find("does not fit (estimated)") != std::string::npos,
+              !again)
+        << limit << "\n"
+        << report_text(tight.plan, tight.module);
+  }
+}
+
 // The times of rows add up to the step, and their memory to the largest device, as far as they are on it.
 TEST(Report, PartsOfAPlanAddUp) {
   Module apart = testing::make_module(
