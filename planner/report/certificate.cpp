@@ -68,7 +68,7 @@ std::string limit_reason(const Certificate& made) {
     case Limit::kBackward:
       return "its backward passes take " + time + " of a step";
     case Limit::kHead:
-      return "its passes take " + time + " of a step";
+      return "its passes, sums and update take " + time + " of a step";
     case Limit::kCores:
       return "they are busy for " + time + " of a step";
     case Limit::kMemory:

@@ -487,6 +487,19 @@ TEST(Report, LayersSumUpToTheModel) {
               1e-12);
 }
 
+// The page, the table of layers and the limit of the step have one time of the head.
+TEST(Report, TheTimeOfAHeadIsTheSameEverywhere) {
+  for (const int stages : {0, 2}) {
+    const Planned planned = make(stages, true);
+    const PlanPart part = list_parts(planned.plan, planned.module)[1];
+    const LayerSummary layer = list_layers(planned.plan, planned.module).back();
+    ASSERT_EQ(part.name, layer.name);
+    EXPECT_NEAR(layer.times->forward + layer.times->backward, part.time, 1e-9 * part.time);
+    ASSERT_EQ(planned.plan.certificate->limit, Certificate::Limit::kHead);
+    EXPECT_NEAR(planned.plan.certificate->busy, part.time, 1e-9 * part.time);
+  }
+}
+
 TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
   const Planned planned = make(2, false);
   Flops sum = 0;
