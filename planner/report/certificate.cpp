@@ -72,7 +72,7 @@ std::string limit_reason(const Certificate& made) {
     case Limit::kCores:
       return "they are busy for " + time + " of a step";
     case Limit::kMemory:
-      return counted(made.count, "layer") + (made.count == 1 ? " runs" : " run") + " again to fit";
+      return format_count(made.count) + (made.count == 1 ? " layer runs" : " layers run") + " again to fit";
   }
   return "";
 }

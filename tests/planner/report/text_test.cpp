@@ -14,6 +14,7 @@
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
 #include "planner/report/layers.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 #include "planner/search/fit.h"
@@ -311,6 +312,25 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
       << report_diff(after, before);
 }
 
+// Two plans differ in the logits that they keep, and their stages have passes for other numbers of rows.
+TEST(Report, DiffNamesKeptLogitsAndTheRowsOfPasses) {
+  const Plan before = make(2, true).plan;
+  Plan after = before;
+  for (Reason& reason : after.why) {
+    if (reason.head_state) {
+      reason.head_state->kept = 4864;
+    }
+  }
+  after.training.micro_batches *= 2;
+  std::map<std::string, std::string> rows;
+  for (const PlanChange& change : diff_plans(before, after)) {
+    rows[change.after.name] = change.before.value + " -> " + change.after.value;
+  }
+  EXPECT_EQ(rows["logits id"], "of all classes, 40.8 MiB -> of 4 864 of 20 902 classes, 40.8 MiB");
+  EXPECT_NE(rows["stage 0"].find(" for 64 rows -> "), std::string::npos) << rows["stage 0"];
+  EXPECT_TRUE(rows["stage 0"].ends_with(" for 32 rows")) << rows["stage 0"];
+}
+
 TEST(Report, DiffOfAPipelineAgainstOneStageIsStable) {
   const Plan one = make(0, true).plan;
   const Plan two = make(2, true).plan;
@@ -421,6 +441,35 @@ TEST(Report, ReasonsOfADecisionIncludePlansThatDecideOtherwise) {
   EXPECT_EQ(report_why(plan, "stage"), "") << "a part of a name is none";
   EXPECT_EQ(report_why(plan, ""), "");
   EXPECT_NE(why_json(plan, "stages").find("\"choice\": \"stages = "), std::string::npos);
+}
+
+TEST(Report, ReasonsOfAPipelineNameTheOtherOne) {
+  const Planned planned = make(2, false);
+  const Alternative& other = planned.plan.alternatives.at(0);
+  ASSERT_NE(other.pipeline, planned.plan.training.schedule);
+  EXPECT_EQ(report_why(planned.plan, "pipeline").find("  why   pipeline = gpipe  one_f_one_b is 0.3 % slower\n"), 0U)
+      << report_why(planned.plan, "pipeline");
+  EXPECT_EQ(report_why(make(0, true).plan, "pipeline"), "") << "one stage has no pipeline";
+  const auto loaded = load_plan_bytes(plan_bytes(planned.plan));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(report_why(*loaded, "pipeline"), report_why(planned.plan, "pipeline"));
+}
+
+TEST(Report, ComparedPlansAreSortedByTime) {
+  for (const auto& planned : {make(0, true), make(0, false), make(2, true)}) {
+    EXPECT_TRUE(std::ranges::is_sorted(planned.plan.alternatives, {}, &Alternative::step));
+  }
+}
+
+TEST(Report, CountsAreGroupedAndNoIdleTimeIsNotNamed) {
+  Rival rival{.stages = 2, .ratio = 0.054, .idle = 0.0004};
+  Reason reason{.key = Reason::Key::kStages, .value = 1, .cause = Reason::Cause::kRival, .rival = rival};
+  EXPECT_EQ(reason_text(reason), "two stages are 5.4 % slower");
+  reason.rival->idle = 0.062;
+  EXPECT_EQ(reason_text(reason), "two stages would idle 6.2 %: 5.4 % slower");
+  EXPECT_EQ(choice_text({.key = Reason::Key::kRecompute, .value = 1000, .of = 1251}),
+            "recompute = 1 000 of 1 251 layers");
+  EXPECT_EQ(settings_text({.stages = 2, .recomputed = 1251}), "stages = 2, micro_batches = 1, recompute 1 251 layers");
 }
 
 TEST(Report, PageOfAPipelineIsStable) {
