@@ -198,12 +198,16 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
   return reasons;
 }
 
-// Returns the number of settings whose estimate is faster than that of the plan but that do not fit.
+// Returns the number of settings whose estimate is faster than that of the plan but that do not fit, or only if layers
+// run again.
 int64_t faster_refused(const Choice& choice, const std::vector<Candidate>& candidates) {
   const Seconds own = choice.fitted[0].candidate.predicted.step;
   return std::ranges::count_if(candidates, [&](const Candidate& one) {
+    const bool runs_again = std::ranges::any_of(choice.fitted, [&](const Fitted& fitted) {
+      return fitted.candidate.setting == one.setting && recomputed_layers(fitted.training) > 0;
+    });
     return one.predicted.step < own * (1 - kAlike) &&
-           std::ranges::find(choice.refused, one.setting) != choice.refused.end();
+           (runs_again || std::ranges::find(choice.refused, one.setting) != choice.refused.end());
   });
 }
 

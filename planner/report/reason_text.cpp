@@ -119,10 +119,10 @@ std::string cause_text(const Reason& reason) {
     case Cause::kHeadState:
       return state_text(reason.head_state.value());
     case Cause::kActivationsFit:
-      return "activations fit" +
-             (reason.count > 0 ? "; " + counted(reason.count, "faster setting") +
-                                     (reason.count == 1 ? " does not fit (estimated)" : " do not fit (estimated)")
-                               : "");
+      return "activations fit" + (reason.count > 0
+                                      ? "; " + counted(reason.count, "faster setting") +
+                                            (reason.count == 1 ? " needs" : " need") + " too much memory (estimated)"
+                                      : "");
     case Cause::kCheapestThatFits:
       return "the cheapest that fits, by estimated memory";
     case Cause::kFits:
@@ -189,7 +189,9 @@ std::string settings_text(const Alternative& other) {
     return other.stored->settings;
   }
   const Setting setting{other.stages, other.replicas, other.micro_batches, other.pipeline, other.head_devices};
-  return to_text(setting) + (other.recomputed > 0 ? ", recompute " + format_count(other.recomputed) + " layers" : "");
+  return to_text(setting) + (other.recomputed > 0 ? ", recompute " + format_count(other.recomputed) +
+                                                        (other.recomputed == 1 ? " layer" : " layers")
+                                                  : "");
 }
 
 std::string note_text(const Alternative& other) {

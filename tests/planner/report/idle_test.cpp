@@ -8,6 +8,7 @@
 #include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/text.h"
+#include "planner/search/fit.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -108,7 +109,7 @@ TEST(Idle, TheGanttViewNamesTheTimeForData) {
 TEST(Idle, TheGanttViewProposesOnlyMadePlansThatNeedLessMemory) {
   const Planned ample = make(pipeline(), machine_of(2, 2));
   EXPECT_EQ(line_of(report_gantt(ample.plan, ample.module, 80), "hint"), "");
-  const Bytes largest = list_devices(ample.plan, ample.module)[1].arena;
+  const Bytes largest = largest_device_of(ample.plan.training);
   const Planned tight = make(pipeline(largest + kMiB), machine_of(2, 2));
   ASSERT_EQ(tight.plan.id, ample.plan.id);
   ASSERT_EQ(tight.plan.alternatives.size(), 1U);
