@@ -6,6 +6,7 @@
 #include "graph/base/random.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/report/explain.h"
+#include "planner/report/idle.h"
 #include "planner/search/certificate.h"
 #include "planner/search/choose.h"
 #include "planner/search/fixes.h"
@@ -114,6 +115,9 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   }
 
   space.begin("the chosen program is verified");
+  for (Fitted& fitted : choice.fitted) {
+    set_idle(fitted.predicted, fitted.training, machine);
+  }
   Fitted& best = choice.fitted[0];
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = best.predicted;

@@ -64,7 +64,7 @@ def main():
     out = [text(16, 28, f'{plan["model"]} on {plan["cluster"]["name"]}: {stages} stages, {settings["micro_batches"]} '
                 f'micro-batches of {settings["batch"] // settings["micro_batches"]} samples, one step of {step_ms:.1f} ms', 16,
                 weight="bold")]
-    out.append(text(16, 49, f'predicted: {predicted["images_per_second"]:,.0f} samples/s; fill and drain of the pipeline '
+    out.append(text(16, 49, f'predicted: {predicted["images_per_second"]:,.0f} samples/s; waits of the busiest device '
                     f'{100 * predicted["bubble"]:.1f} %, imbalance {100 * predicted["imbalance"]:.1f} % of the step', 13, colour="#555555"))
 
     top = 66

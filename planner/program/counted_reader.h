@@ -31,10 +31,10 @@ class CountedReader {
   }
 
   // Whether the copy of a vector of structs or numbers stays within the count, and the elements are aligned as their
-  // type requires, which the verifier of FlatBuffers does not check.
+  // type requires, which the verifier of FlatBuffers does not check. FlatBuffers does not align an empty vector.
   template <typename Element, typename T>
   bool take_elements(const flatbuffers::Vector<T>* list) {
-    ok_ = ok_ && reinterpret_cast<uintptr_t>(list->Data()) % alignof(Element) == 0;
+    ok_ = ok_ && (list->size() == 0 || reinterpret_cast<uintptr_t>(list->Data()) % alignof(Element) == 0);
     return take(size_t{list->size()} * sizeof(Element));
   }
 

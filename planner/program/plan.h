@@ -34,8 +34,8 @@ struct Alternative {
 struct Prediction {
   Seconds step = 0;
   double images_per_second = 0;
-  double bubble = 0;  // fraction of a step in which devices are idle, fill and drain included
-  double imbalance = 0;
+  double bubble = 0;     // fraction of a step in which the busiest device waits for others or for exchanges
+  double imbalance = 0;  // fraction of a step in which devices have less to compute than it, in the mean
   Seconds exposed_comm = 0;
   Seconds loader = 0;  // processor time to read and transform the samples of a step
 };

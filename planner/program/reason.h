@@ -65,7 +65,7 @@ struct StoredAlternative {
 
 // A decision of the search and its reason; reports print it as one line of "why".
 struct Reason {
-  enum class Key : uint8_t { kStored, kStages, kReplicas, kMicroBatches, kShards, kRecompute };
+  enum class Key : uint8_t { kStored, kStages, kReplicas, kMicroBatches, kShards, kRecompute, kPipeline };
   // Plan files store positions in this list and in the other enumerations, so new values are added at the end.
   enum class Cause : uint8_t {
     kNothingElse,       // no other value was compared
@@ -80,16 +80,17 @@ struct Reason {
     kPartials,          // no other number divides the `count` partials of gradients
     kRowBlocks,         // no other number divides row blocks and devices
     kHeadState,         // `head_state`
-    kActivationsFit,    // nothing needs to be computed again
+    kActivationsFit,    // nothing needs to be computed again; `count` faster settings do not fit
     kCheapestThatFits,  // the activations fit only if some are computed again; no cheaper choice fits
     kFits,              // they fit only if some are computed again; a cheaper choice may fit
   };
 
   Key key = Key::kStored;
   std::string head = {};  // name of the head, for kShards
-  int64_t value = 0;      // the chosen number; for kRecompute the number of layers that run again
-  int64_t of = 0;         // for kRecompute the number of all layers
-  int64_t rows = 0;       // for kMicroBatches the rows of each micro-batch
+  // The chosen number: for kRecompute that of layers that run again, for kPipeline that of the PipelineKind.
+  int64_t value = 0;
+  int64_t of = 0;    // for kRecompute the number of all layers
+  int64_t rows = 0;  // for kMicroBatches the rows of each micro-batch
   Cause cause = Cause::kNothingElse;
   int64_t count = 0;  // the number to which the cause refers
   std::optional<Rival> rival = {};

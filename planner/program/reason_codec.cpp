@@ -119,7 +119,7 @@ Offset<fb::Reason> encode_reason(FlatBufferBuilder& builder, const Reason& reaso
 }
 
 std::optional<Reason> decode_reason(const fb::Reason& in, const ReadText& text) {
-  if (!is_one_of(in.key(), Key::kRecompute) || !is_one_of(in.cause(), Cause::kFits) ||
+  if (!is_one_of(in.key(), Key::kPipeline) || !is_one_of(in.cause(), Cause::kFits) ||
       !are_natural({in.value(), in.of(), in.rows(), in.count()})) {
     return std::nullopt;
   }

@@ -68,11 +68,11 @@ std::string limit_reason(const Certificate& made) {
     case Limit::kBackward:
       return "its backward passes take " + time + " of a step";
     case Limit::kHead:
-      return "its passes take " + time + " of a step";
+      return "its passes, sums and update take " + time + " of a step";
     case Limit::kCores:
       return "they are busy for " + time + " of a step";
     case Limit::kMemory:
-      return counted(made.count, "layer") + (made.count == 1 ? " runs" : " run") + " again to fit";
+      return format_count(made.count) + (made.count == 1 ? " layer runs" : " layers run") + " again to fit";
   }
   return "";
 }

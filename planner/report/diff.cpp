@@ -37,9 +37,12 @@ std::string flags_of(const Plan& plan) {
   return text;
 }
 
-std::string describe_stage(const Stage& stage) {
-  return format_count(static_cast<int64_t>(stage.forward.size())) + " layers, forward " +
-         format_seconds(stage.forward_time) + ", backward " + format_seconds(stage.backward_time);
+std::string describe_stage(const Program& program, const Stage& stage) {
+  const int64_t rows = program.micro_batch_rows();
+  return format_count(std::ssize(stage.forward)) +
+         (stage.forward.size() == 1 ? " layer, forward " : " layers, forward ") + format_seconds(stage.forward_time) +
+         ", backward " + format_seconds(stage.backward_time) + " for " + format_count(rows) +
+         (rows == 1 ? " row" : " rows");
 }
 
 std::string percent(double share) {
@@ -60,6 +63,9 @@ std::pair<int, int> compared(const Plan& plan, const Alternative& other, const s
   }
   if (key == "micro_batches") {
     return {other.micro_batches, program.micro_batches};
+  }
+  if (key == "pipeline") {
+    return {static_cast<int>(other.pipeline), static_cast<int>(program.schedule)};
   }
   return key == "recompute" ? std::pair(other.recomputed, recomputed_layers(program)) : std::pair(0, 0);
 }
@@ -107,13 +113,21 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
   rows.push_back({"row block", format_count(program.norm_rows), {{"rows", count(program.norm_rows)}}});
   rows.push_back({"deterministic", program.deterministic ? "yes" : "no"});
   for (const Reason& reason : plan.why) {
-    rows.push_back({key_text(reason), value_text(reason)});
+    if (reason.key != Reason::Key::kPipeline) {  // every plan has the row below
+      rows.push_back({key_text(reason), value_text(reason)});
+    }
+    if (reason.head_state) {
+      rows.push_back({"logits " + reason.head,
+                      logits_text(*reason.head_state),
+                      {{"classes", count(reason.head_state->kept)}, {"bytes", count(reason.head_state->logits)}}});
+    }
   }
   rows.push_back({"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"});
   for (const Stage& stage : program.stages) {
     rows.push_back({"stage " + std::to_string(stage.index),
-                    describe_stage(stage),
+                    describe_stage(program, stage),
                     {{"layers", count(std::ssize(stage.forward))},
+                     {"rows", count(program.micro_batch_rows())},
                      {"forward_seconds", stage.forward_time},
                      {"backward_seconds", stage.backward_time}}});
   }

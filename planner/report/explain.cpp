@@ -150,6 +150,20 @@ Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>&
   return reason;
 }
 
+Reason explain_pipeline(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const Setting& setting = choice.fitted[0].candidate.setting;
+  Reason reason{.key = Key::kPipeline, .value = static_cast<int64_t>(setting.pipeline)};
+  const auto other = fastest(choice, candidates, [&](const Setting& s) {
+    return s.stages == setting.stages && s.replicas == setting.replicas && s.pipeline != setting.pipeline;
+  });
+  if (input.module.schedule.pipeline) {
+    set_cause(reason, Cause::kAskedFor);
+  } else if (other) {
+    set_rival(reason, *other);
+  }
+  return reason;
+}
+
 // Returns the state of the head at index `h` in Program::heads.
 HeadState head_state(const Program& program, int32_t h) {
   const HeadPlan& head = program.heads[static_cast<size_t>(h)];
@@ -184,15 +198,31 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
   return reasons;
 }
 
-Reason explain_recompute(const Fitted& chosen, const SearchInput& input) {
+// Returns the number of settings whose estimate is faster than that of the plan but that do not fit, or only if layers
+// run again.
+int64_t faster_refused(const Choice& choice, const std::vector<Candidate>& candidates) {
+  const Seconds own = choice.fitted[0].candidate.predicted.step;
+  return std::ranges::count_if(candidates, [&](const Candidate& one) {
+    const bool runs_again = std::ranges::any_of(choice.fitted, [&](const Fitted& fitted) {
+      return fitted.candidate.setting == one.setting && recomputed_layers(fitted.training) > 0;
+    });
+    return one.predicted.step < own * (1 - kAlike) &&
+           (runs_again || std::ranges::find(choice.refused, one.setting) != choice.refused.end());
+  });
+}
+
+Reason explain_recompute(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const Fitted& chosen = choice.fitted[0];
   Reason reason{.key = Key::kRecompute, .value = recomputed_layers(chosen.training)};
   for (const Stage& stage : chosen.training.stages) {
     reason.of += std::ssize(stage.forward);
   }
-  set_cause(reason, input.hints.hinted        ? Cause::kAskedFor
-                    : reason.value == 0       ? Cause::kActivationsFit
-                    : chosen.candidate.proven ? Cause::kCheapestThatFits
-                                              : Cause::kFits);
+  set_cause(reason,
+            input.hints.hinted        ? Cause::kAskedFor
+            : reason.value == 0       ? Cause::kActivationsFit
+            : chosen.candidate.proven ? Cause::kCheapestThatFits
+                                      : Cause::kFits,
+            reason.value == 0 && !input.hints.hinted ? faster_refused(choice, candidates) : 0);
   return reason;
 }
 
@@ -211,55 +241,14 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
   reasons.push_back(explain_stages(choice, candidates, input));
   reasons.push_back(explain_replicas(choice, candidates, input));
   reasons.push_back(explain_micro_batches(choice, candidates, input));
+  if (choice.fitted[0].candidate.setting.stages > 1) {
+    reasons.push_back(explain_pipeline(choice, candidates, input));
+  }
   for (Reason& reason : explain_shards(choice.fitted[0], input)) {
     reasons.push_back(std::move(reason));
   }
-  reasons.push_back(explain_recompute(choice.fitted[0], input));
+  reasons.push_back(explain_recompute(choice, candidates, input));
   return reasons;
-}
-
-Result<std::optional<SmallerBlock>> propose_row_block(const Plan& plan, const FitInput& input,
-                                                      const FactsOf& facts_of) {
-  const Module& module = input.search.module;
-  const TrainSpec& train = module.train;
-  const ScheduleSpec& schedule = module.schedule;
-  const int64_t devices = plan.machine.devices;
-  const int64_t blocks = train.batch / train.norm_rows;
-  if (blocks >= devices || schedule.replicas || schedule.micro_batches || schedule.stages) {
-    return std::optional<SmallerBlock>();
-  }
-  const bool coupled = has_coupled_rows(module.graph);
-  const std::vector<int64_t> smaller = smaller_row_blocks(train, coupled);
-  // Proposes the largest row block with which all devices have equal numbers of blocks or, if there is none, the
-  // largest one with at least one block for each device.
-  auto found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows % devices == 0; });
-  if (found == smaller.end()) {
-    found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows >= devices; });
-  }
-  if (found == smaller.end()) {
-    return std::optional<SmallerBlock>();
-  }
-  XRUN_ASSIGN(const auto other, OtherRows::make(input, facts_of, *found));
-  const auto choice = other->choose_plan(train.batch, memory_limits(module, plan.machine), {.wanted = 2});
-  if (!choice.ok() || choice->fitted.empty()) {
-    return std::optional<SmallerBlock>();
-  }
-  const Fitted& best = choice->fitted[0];
-  const double ratio = best.predicted.step / plan.predicted.step - 1;
-  if (ratio > -0.01) {
-    return std::optional<SmallerBlock>();
-  }
-  const Setting& setting = best.candidate.setting;
-  // With several stages, all devices may be in use although there are few row blocks.
-  const auto in_use = static_cast<int64_t>(plan.training.stages.size()) * plan.training.replicas;
-  return std::optional(SmallerBlock{.batch = train.batch,
-                                    .blocks = blocks,
-                                    .norm_rows = *found,
-                                    .devices = plan.machine.devices,
-                                    .used = setting.stages * setting.replicas,
-                                    .idle = in_use != devices,
-                                    .faster = -ratio,
-                                    .coupled = coupled});
 }
 
 namespace {
@@ -293,6 +282,7 @@ std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
   for (size_t i = 1; i < fitted.size(); ++i) {
     alternatives.push_back(alternative_of(fitted[i], fitted[0]));
   }
+  std::ranges::stable_sort(alternatives, {}, &Alternative::step);
   return alternatives;
 }
 

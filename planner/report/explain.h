@@ -10,11 +10,11 @@
 
 namespace xrun::planner {
 
-// Returns the reasons for stages, replicas, micro-batches, shards and recompute. The first element of
-// `choice.fitted` is the plan.
+// Returns the reasons for stages, replicas, micro-batches, shards, recompute and, with several stages, the pipeline.
+// The first element of `choice.fitted` is the plan.
 std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates);
 
-// Returns the programs that were compared with the plan, which is the first element of `fitted`.
+// Returns the programs that were compared with the plan, which is the first element of `fitted`; fastest first.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
 // Returns the fastest plans of the other kinds, fastest first, at most five. A kind is a number of stages, a number of

@@ -5,10 +5,12 @@
 // Tests: tests/planner/report/text_test.cpp, tests/planner/planner_test.cpp
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "planner/report/explain.h"
 #include "planner/report/reason_text.h"
+#include "planner/search/fixes.h"
 #include "planner/search/options.h"
 
 namespace xrun::planner {
@@ -65,6 +67,53 @@ void sort_largest_first(std::vector<MemoryPart>& parts) {
                    [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
 }
 
+// Returns the parts of an arena, and the bytes that its buffers leave free.
+std::vector<MemoryPart> arena_parts(const Program& program, const Arena& arena) {
+  std::vector<MemoryPart> parts = memory_parts(program, arena.device);
+  if (arena.bytes > arena.live_max) {
+    parts.push_back({"gaps between buffers", arena.bytes - arena.live_max});
+  }
+  return parts;
+}
+
+// Returns the parts of the largest device.
+std::vector<MemoryPart> device_parts(const Program& program) {
+  const auto device_bytes = [](const Arena& arena) { return arena.device == kHost ? -1 : arena.bytes; };
+  return arena_parts(program, *std::ranges::max_element(program.arenas, {}, device_bytes));
+}
+
+// Returns the parts of a run, or of the node that needs most: those of the largest device and of the host, and a row
+// for each other use.
+std::vector<MemoryPart> run_parts(const Fitted& fitted, const Machine& machine, bool of_node) {
+  const int node = of_node ? static_cast<int>(std::ranges::max_element(fitted.nodes) - fitted.nodes.begin()) : 0;
+  const Arena* largest = nullptr;
+  std::vector<MemoryPart> parts;
+  Bytes devices = 0;
+  for (const Arena& arena : fitted.training.arenas) {
+    if (arena.device == kHost) {
+      for (const MemoryPart& part : arena_parts(fitted.training, arena)) {
+        parts.push_back({part.name + ", on the host", part.bytes});
+      }
+    } else if (!of_node || machine.node_of(arena.device) == node) {
+      devices += arena.bytes;
+      largest = largest == nullptr || arena.bytes > largest->bytes ? &arena : largest;
+    }
+  }
+  if (largest != nullptr) {
+    std::ranges::copy(arena_parts(fitted.training, *largest), std::back_inserter(parts));
+    parts.push_back({"other devices", devices - largest->bytes});
+  }
+  const RunMemory& memory = fitted.memory;
+  const bool has_node = of_node && memory.evaluation > 0;
+  const Bytes evaluation =
+      has_node ? memory_of_nodes(fitted.inference, machine)[static_cast<size_t>(node)] : memory.evaluation;
+  parts.push_back({of_node ? "evaluation, on the node" : "evaluation, on all devices", evaluation});
+  parts.push_back({"held by readers, at most", memory.readers});
+  parts.push_back({"held by saves, at most", memory.saving});
+  std::erase_if(parts, [](const MemoryPart& part) { return part.bytes == 0; });
+  return parts;
+}
+
 }  // namespace
 
 std::optional<RowFormat> states_of(const Program& program, int32_t head) {
@@ -117,19 +166,18 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device) {
 
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too) {
-  const RunMemory& memory = smallest.memory;
-  const bool of_node = memory.sum() <= limits.total && limits.node > 0 && smallest.largest_node() > limits.node;
-  const bool whole = memory.sum() > limits.total || of_node;
+  const Exceeded exceeded = exceeded_by(smallest, limits);
+  const bool of_node = exceeded == Exceeded::kNode;
+  const bool whole = exceeded != Exceeded::kDevice;
   const ClusterSpec& cluster = input.module.cluster;
   const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
-  error.message = of_node ? "does not fit: a node needs " + format_bytes(smallest.largest_node()) + ", " +
-                                format_bytes(limits.node) + " are usable on each"
-                  : whole
-                      ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
-                            format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
-                      : "does not fit: a device needs " + format_bytes(smallest.largest_device) + ", memory_limit is " +
-                            format_bytes(limits.device);
+  const std::string needed = format_bytes(memory_for(exceeded, smallest));
+  error.message =
+      of_node ? "does not fit: a node needs " + needed + ", " + format_bytes(limits.node) + " are usable on each"
+      : whole ? "does not fit: the plan needs " + needed + ", " + format_bytes(limits.total) + " are usable" +
+                    (clustered ? " of what `cluster` gives" : "")
+              : "does not fit: a device needs " + needed + ", memory_limit is " + format_bytes(limits.device);
   error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
   if (!whole && input.module.schedule.memory_limit) {
     error.span = input.module.schedule.memory_limit->span;
@@ -139,23 +187,12 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
     error.span = cluster.span;
     error.label = format_bytes(of_node ? limits.node : limits.total) + " are usable here";
   }
-  int device = 0;
-  for (const Arena& arena : smallest.training.arenas) {
-    device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
-  }
-  std::string note = input.machine.devices == 1
-                         ? "on the device"
-                         : "on the largest of " + std::to_string(input.machine.devices) + " devices";
-  std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
-  for (const MemoryPart& part : whole ? memory_parts(smallest.training, kHost) : std::vector<MemoryPart>()) {
-    parts.push_back({part.name + ", on the host", part.bytes});
-  }
-  if (whole && memory.evaluation > 0) {
-    parts.push_back({"evaluation, on all devices", memory.evaluation});
-  }
-  if (whole && memory.readers > 0) {
-    parts.push_back({"held by readers, at most", memory.readers});
-  }
+  std::string note =
+      whole && input.machine.devices > 1
+          ? std::string(of_node ? "memory of the node" : "memory of the run") + ", with the parts of the largest device"
+      : input.machine.devices == 1 ? "on the device"
+                                   : "on the largest of " + std::to_string(input.machine.devices) + " devices";
+  std::vector<MemoryPart> parts = whole ? run_parts(smallest, input.machine, of_node) : device_parts(smallest.training);
   sort_largest_first(parts);
   bool first = true;
   for (const MemoryPart& part : parts) {
@@ -171,7 +208,10 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
       std::ranges::any_of(smallest.training.heads, [](const HeadPlan& head) { return head.classes >= kLargeHead; });
   error.help = fixes.empty() ? tried + " either: give it more memory, or make the model smaller" +
                                    (large ? "; `xrun plan FILE --fit classes` says how many classes fit" : "")
-                             : "plans that fit, fastest first (predicted)";
+                             : std::string("plans that fit, fastest first (predicted), with the memory of ") +
+                                   (!whole    ? "the largest device"
+                                    : of_node ? "the node that needs most"
+                                              : "the run");
   error.choices = fixes;
   return error;
 }

@@ -1,15 +1,17 @@
 // The Gantt view: each column is a slice of time, and each line shows the compute stream of a device. Below the lines
-// are the reasons why devices are idle, and a proposal that would reduce the idle time, found by simulating the same
-// stages with other settings.
+// are the causes of idle time, the time of the step, and a proposal for a plan that nearly fills its memory.
 // Tests: tests/planner/report/text_test.cpp
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "planner/program/run_memory.h"
 #include "planner/report/device_kinds.h"
+#include "planner/report/idle.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/text.h"
-#include "planner/schedules/simulate_schedule.h"
+#include "planner/search/fit.h"
 
 namespace xrun::planner {
 namespace {
@@ -68,58 +70,63 @@ std::string percent(double share) {
   return text;
 }
 
-// Simulates the stages of a program with another schedule or number of micro-batches (of each replica). Sets `held` to
-// the number of micro-batches that the first stage holds.
-ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int micro_batches, int& held) {
-  ScheduleRequest request{.micro_batches = micro_batches};
-  const int own = program.micro_batches / program.replicas;  // micro-batches of each replica
-  const double part = static_cast<double>(own) / micro_batches;
-  for (const Stage& stage : program.stages) {
-    request.forward.push_back(stage.forward_time * part);
-    request.backward.push_back(stage.backward_time * part);
-  }
-  const Schedule schedule = make_schedule(kind, request);
-  held = in_flight(schedule, 0);
-  return simulate(schedule, request);
+// Returns the line with the idle time of the plan and its causes.
+std::string idle_line(const Plan& plan, const ProgramTimes& times) {
+  const Prediction& predicted = plan.predicted;
+  const IdleShares shares = idle_shares(plan.training, times, predicted.step);
+  const double exchanges = std::min(shares.communication, predicted.bubble);
+  std::string text;
+  const auto add = [&](const char* cause, double share) {
+    text += share < 5e-4 ? "" : (text.empty() ? ": " : ", ") + std::string(cause) + " " + percent(share);
+  };
+  add("imbalance", predicted.imbalance);
+  add("waiting for other devices", predicted.bubble - exchanges);
+  add("communication", exchanges);
+  return "idle " + percent(predicted.bubble + predicted.imbalance) + text + "\n";
 }
 
-// Returns a text about the gain of more micro-batches, or of the other schedule.
-std::string hint_of(const Program& program) {
-  if (program.stages.size() < 2) {
+// Returns the line that compares the step with the time that is drawn, which lacks the time for data.
+std::string step_line(const Plan& plan, const ProgramTimes& times) {
+  const Seconds data = data_time(plan, times);
+  return "step " + format_seconds(plan.predicted.step) +
+         (data > 5e-4 * plan.predicted.step
+              ? ": " + format_seconds(times.makespan) + " as drawn, and " + format_seconds(data) + " for reading data"
+              : ", as drawn") +
+         "\n";
+}
+
+bool memory_binds(const Plan& plan, const Module& module, Bytes largest) {
+  const auto nearly = [](Bytes used, Bytes limit) {
+    return limit > 0 && static_cast<double>(used) > 0.9 * static_cast<double>(limit);
+  };
+  const Bytes limit = module.schedule.memory_limit ? module.schedule.memory_limit->value : 0;
+  return (plan.certificate && plan.certificate->limit == Certificate::Limit::kMemory) || nearly(largest, limit) ||
+         nearly(run_memory(module, plan.training, plan.inference).sum(), plan.machine.memory);
+}
+
+// If the plan nearly fills its memory, returns the fastest of the compared plans that need less. The plan itself is the
+// fastest of the programs that were made, so there is no other reason for a hint.
+std::string hint_of(const Plan& plan, const Module& module) {
+  const Bytes largest = largest_device_of(plan.training);
+  const Alternative* best = nullptr;
+  for (const auto* list : {&plan.alternatives, &plan.other_kinds}) {
+    for (const Alternative& other : *list) {
+      const bool is_made = !other.is_estimate && !other.stored;
+      const bool is_leaner = static_cast<double>(other.memory) < 0.98 * static_cast<double>(largest);
+      best = is_made && is_leaner && (best == nullptr || other.step < best->step) ? &other : best;
+    }
+  }
+  if (best == nullptr || !memory_binds(plan, module, largest)) {
     return "";
   }
-  const int local = program.micro_batches / program.replicas;
-  const auto blocks = static_cast<int>(program.batch / program.norm_rows / program.replicas);
-  int held = 0;
-  const ScheduleTimes now = simulate_stages(program, program.schedule, local, held);
-  std::string text;
-  if (blocks % (2 * local) == 0) {
-    const int count = blocks % (4 * local) == 0 ? 4 * local : 2 * local;
-    int unused = 0;
-    const ScheduleTimes more = simulate_stages(program, program.schedule, count, unused);
-    text += "micro_batches = " + std::to_string(count * program.replicas) + " idles " +
-            percent(more.bubble + more.imbalance);
-  }
-  if (program.schedule == PipelineKind::kGpipe && local > 1) {
-    int fewer = 0;
-    const ScheduleTimes other = simulate_stages(program, PipelineKind::kOneFOneB, local, fewer);
-    const bool same = std::abs(other.makespan - now.makespan) < 1e-3 * now.makespan;
-    if (same && fewer >= held) {
-      return text.empty() ? "" : "\nhint: " + text + "\n";
-    }
-    text += (text.empty() ? "" : "; ") + std::string("pipeline = one_f_one_b ") + (same ? "keeps " : "idles ") +
-            percent(other.bubble + other.imbalance);
-    if (fewer != held) {
-      text += (same || fewer > held ? " but holds " : " and holds ") + std::to_string(fewer) + " instead of " +
-              std::to_string(held) + " micro-batches on stage 0";
-    }
-  }
-  return text.empty() ? "" : "\nhint: " + text + "\n";
+  return "\nhint: " + settings_text(*best) + " needs " + format_bytes(best->memory) + " instead of " +
+         format_bytes(largest) + " on the largest device: " + format_seconds(best->step) + " a step, " +
+         note_text(*best) + "\n";
 }
 
 }  // namespace
 
-std::string report_gantt(const Plan& plan, int columns) {
+std::string report_gantt(const Plan& plan, const Module& module, int columns) {
   const Program& program = plan.training;
   const ProgramTimes times = times_of(plan);
   std::vector<std::pair<int, std::string>> lines;  // device and its name
@@ -154,14 +161,7 @@ std::string report_gantt(const Plan& plan, int columns) {
     text += row.name + " " + row.text + "\n";
   }
   text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: continues; .: waits\n";
-  // The schedule of the stages explains the bubble and the imbalance. All other idle time is waiting for other
-  // instructions.
-  const Prediction& predicted = plan.predicted;
-  const double others = times.bubble - predicted.bubble - predicted.imbalance;
-  text += "idle " + percent(predicted.bubble + predicted.imbalance) + ": fill and drain " + percent(predicted.bubble) +
-          ", imbalance " + percent(predicted.imbalance) +
-          (others > 5e-4 ? "; waiting for heads and communication " + percent(others) : "") + "\n";
-  return text + hint_of(program);
+  return text + idle_line(plan, times) + step_line(plan, times) + hint_of(plan, module);
 }
 
 }  // namespace xrun::planner

@@ -15,6 +15,7 @@
 #include "planner/report/reason_text.h"
 #include "planner/report/stages_json.h"
 #include "planner/report/summary.h"
+#include "planner/search/fit.h"
 
 namespace xrun::planner {
 namespace {
@@ -106,6 +107,10 @@ Json run_memory_of(const Plan& plan, const Module& module) {
               {"decoding", decoding_of(plan)}, {"sum", memory.sum() + decoding_of(plan)}};
   if (memory.saving > 0) {
     object["saving"] = memory.saving;
+  }
+  if (const auto& limit = module.schedule.memory_limit) {
+    object["memory_limit"] = limit->value;
+    object["largest_device"] = largest_device_of(plan.training);
   }
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
     object["disk"].push_back(
@@ -244,8 +249,11 @@ std::string gantt_json(const Plan& plan) {
     one["end"] = times.instructions[i].end;
     list.push_back(std::move(one));
   }
-  return document_text(
-      {{"v", kReportVersion}, {"plan", plan.id}, {"step_seconds", times.makespan}, {"instructions", std::move(list)}});
+  return document_text({{"v", kReportVersion},
+                        {"plan", plan.id},
+                        {"step_seconds", plan.predicted.step},
+                        {"data_seconds", data_time(plan, times)},
+                        {"instructions", std::move(list)}});
 }
 
 std::string report_json(const Plan& plan, const Module& module) {

@@ -7,7 +7,6 @@
 
 #include "graph/cost.h"
 #include "planner/report/lines.h"
-#include "planner/report/summary.h"
 #include "planner/report/table.h"
 
 namespace xrun::planner {
@@ -42,6 +41,21 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   return saved;
 }
 
+// Returns the times of all instructions of a head in a step, on the device that they keep busy longest.
+PassTimes head_times(const Program& program, int head) {
+  std::map<int, PassTimes> sums;
+  PassTimes most;
+  for (const Instruction& one : program.instructions) {
+    if (is_of_head(one.kind) && one.head == head) {
+      const bool is_forward = one.kind <= Kind::kReduceStats || one.kind == Kind::kHeadMass;
+      PassTimes& sum = sums[one.device];
+      (is_forward ? sum.forward : sum.backward) += one.predicted;
+      most = sum.forward + sum.backward > most.forward + most.backward ? sum : most;
+    }
+  }
+  return most;
+}
+
 // Adds up the figures of the nodes of each layer.
 class LayerList {
  public:
@@ -67,18 +81,15 @@ class LayerList {
     }
   }
 
-  void add_head(const HeadPlan& head) {
+  // `own` is the index of the head in Program::heads.
+  void add_head(const HeadPlan& head, int own) {
     LayerSummary layer{.name = "head " + graph_.heads[static_cast<size_t>(head.head)].name,
                        .output = format_count(head.classes),
                        .stage = -1,
                        .forward_flops = 2.0 * static_cast<double>(head.active > 0 ? head.active : head.classes) *
                                         static_cast<double>(head.dim)};
     count_params(head.node, layer);
-    const auto of_head = [&](Kind kind) {
-      return busiest(program_, [&](const Instruction& i) { return i.kind == kind && i.head == head.head; });
-    };
-    layer.times = {.forward = of_head(Kind::kHeadForward),
-                   .backward = of_head(Kind::kHeadBackward) + of_head(Kind::kHeadUpdate)};
+    layer.times = head_times(program_, own);
     layers.push_back(std::move(layer));
   }
 
@@ -174,8 +185,8 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, in
   for (const Stage& stage : plan.training.stages) {
     list.add_stage(stage);
   }
-  for (const HeadPlan& head : plan.training.heads) {
-    list.add_head(head);
+  for (size_t h = 0; h < plan.training.heads.size(); ++h) {
+    list.add_head(plan.training.heads[h], static_cast<int>(h));
   }
   return std::move(list.layers);
 }
@@ -218,7 +229,9 @@ std::string layers_table(const Plan& plan, const Module& module, int depth) {
       stages, [](const Stage& stage) { return stage.forward_times.size() == stage.forward.size(); });
   return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
          format_count(plan.training.micro_batch_rows()) + " samples\n" +
-         (plan.training.heads.empty() ? "" : "ms of a head: of a step, with its update, on the busiest device\n") +
+         (plan.training.heads.empty()
+              ? ""
+              : "ms of a head: of a step, with its sums and its update, on the busiest device\n") +
          (known ? "" : "-: this plan file of an earlier version has no times of layers\n") +
          "saved: kept for the backward pass" + (staged ? ", what other stages sent included\n" : "\n") +
          (plan.layer_times ? "times: " + layer_times_text(plan) + "\n" : "");

@@ -15,6 +15,7 @@
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
+#include "planner/search/fit.h"
 
 namespace xrun::planner {
 namespace {
@@ -65,11 +66,15 @@ std::string predicted_line(const Plan& plan, const Module& module) {
   return line + "\n";
 }
 
-std::string memory_line(const Plan& plan, const RunMemory& memory) {
+std::string memory_line(const Plan& plan, const Module& module, const RunMemory& memory) {
   const auto usable = static_cast<double>(plan.machine.memory);
   const Bytes sum = memory.sum() + decoding_of(plan);
   const double share = usable > 0 ? static_cast<double>(sum) / usable : 0;
+  const auto& limit = module.schedule.memory_limit;
   return "  memory     " + bar(share, 37) + "  " + format_bytes(sum) + " of " + format_bytes(plan.machine.memory) +
+         (limit ? "; the largest device uses " + format_bytes(largest_device_of(plan.training)) + " of its " +
+                      format_bytes(limit->value) + " (memory_limit)"
+                : "") +
          "\n";
 }
 

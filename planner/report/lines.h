@@ -13,7 +13,8 @@ namespace xrun::planner {
 std::string format(const char* pattern, double value);
 
 std::string predicted_line(const Plan& plan, const Module& module);
-std::string memory_line(const Plan& plan, const RunMemory& memory);
+// Returns a line about the memory of the run, and about that of the largest device if there is a `memory_limit`.
+std::string memory_line(const Plan& plan, const Module& module, const RunMemory& memory);
 
 // Returns a text about the memory of readers and decoders; empty if it is 0.
 std::string readers_text(const RunMemory& memory, const Plan& plan);

@@ -41,9 +41,9 @@ std::string compare_stages(int64_t stages, const Rival& rival) {
   if (stages > 1) {
     return compare(counted(rival.stages, "stage"), rival.stages == 1, rival);
   }
-  return rival.verdict == Verdict::kDoesNotFit || rival.verdict == Verdict::kNotCompared
-             ? compare("two stages", false, rival)
-             : "two stages would idle " + percent(rival.idle) + ": " + slower(rival);
+  const bool has_time = rival.verdict != Verdict::kDoesNotFit && rival.verdict != Verdict::kNotCompared;
+  return !has_time || rival.idle < 5e-4 ? compare("two stages", false, rival)
+                                        : "two stages would idle " + percent(rival.idle) + ": " + slower(rival);
 }
 
 std::string rival_text(const Reason& reason) {
@@ -51,26 +51,33 @@ std::string rival_text(const Reason& reason) {
   if (reason.key == Key::kStages) {
     return compare_stages(reason.value, rival);
   }
+  if (reason.key == Key::kPipeline) {
+    return compare(reason.value == 0 ? "one_f_one_b" : "gpipe", true, rival);
+  }
   const int number = reason.key == Key::kReplicas ? rival.replicas : rival.micro_batches;
   return compare(std::to_string(number), number == 1, rival);
 }
 
-// Returns a text about the number of a head's logits that exist at one time.
-std::string logits_text(const HeadState& head) {
-  if (head.kept == 0) {
-    return "its logits would be " + format_bytes(head.logits);
-  }
+// Returns the classes whose logits are kept for the backward pass.
+std::string kept_text(const HeadState& head) {
   const std::string all = head.is_subset ? "the active" : "all";
   const std::string of = head.kept == head.active ? all
                          : head.is_subset ? format_count(head.kept) + " of the " + format_count(head.active) + " active"
                                           : format_count(head.kept) + " of " + format_count(head.active);
-  return "logits of " + of + " classes, " + format_bytes(head.logits) + ", are kept for the backward pass";
+  return of + " classes";
+}
+
+// Returns a text about the number of a head's logits that exist at one time.
+std::string kept_logits_text(const HeadState& head) {
+  return head.kept == 0
+             ? "its logits would be " + format_bytes(head.logits)
+             : "logits of " + kept_text(head) + ", " + format_bytes(head.logits) + ", are kept for the backward pass";
 }
 
 std::string state_text(const HeadState& head) {
   const std::string formats = formats_text(head.weights, head.states);
   return "head state is " + format_bytes(head.bytes) + (head.mapped ? " in a file" : "") +
-         (formats.empty() ? "" : " (rows " + formats + ")") + ", " + logits_text(head);
+         (formats.empty() ? "" : " (rows " + formats + ")") + ", " + kept_logits_text(head);
 }
 
 std::string block_text(const SmallerBlock& block) {
@@ -112,7 +119,10 @@ std::string cause_text(const Reason& reason) {
     case Cause::kHeadState:
       return state_text(reason.head_state.value());
     case Cause::kActivationsFit:
-      return "activations fit";
+      return "activations fit" + (reason.count > 0
+                                      ? "; " + counted(reason.count, "faster setting") +
+                                            (reason.count == 1 ? " needs" : " need") + " too much memory (estimated)"
+                                      : "");
     case Cause::kCheapestThatFits:
       return "the cheapest that fits, by estimated memory";
     case Cause::kFits:
@@ -137,6 +147,8 @@ std::string key_text(const Reason& reason) {
       return "shards " + reason.head;
     case Key::kRecompute:
       return "recompute";
+    case Key::kPipeline:
+      return "pipeline";
   }
   return "";
 }
@@ -146,7 +158,10 @@ std::string value_text(const Reason& reason) {
     return reason.stored.value;
   }
   if (reason.key == Key::kRecompute) {
-    return reason.value == 0 ? "none" : std::to_string(reason.value) + " of " + std::to_string(reason.of) + " layers";
+    return reason.value == 0 ? "none" : format_count(reason.value) + " of " + format_count(reason.of) + " layers";
+  }
+  if (reason.key == Key::kPipeline) {
+    return reason.value == 0 ? "gpipe" : "one_f_one_b";
   }
   return std::to_string(reason.value);
 }
@@ -174,7 +189,9 @@ std::string settings_text(const Alternative& other) {
     return other.stored->settings;
   }
   const Setting setting{other.stages, other.replicas, other.micro_batches, other.pipeline, other.head_devices};
-  return to_text(setting) + (other.recomputed > 0 ? ", recompute " + std::to_string(other.recomputed) + " layers" : "");
+  return to_text(setting) + (other.recomputed > 0 ? ", recompute " + format_count(other.recomputed) +
+                                                        (other.recomputed == 1 ? " layer" : " layers")
+                                                  : "");
 }
 
 std::string note_text(const Alternative& other) {
@@ -188,6 +205,10 @@ std::string note_text(const Alternative& other) {
 
 std::string head_choice_text(const HeadCost& cost) {
   return active_text(cost.choice.active) + ", " + rows_text(cost.choice, cost.states);
+}
+
+std::string logits_text(const HeadState& head) {
+  return head.kept == 0 ? "none are kept" : "of " + kept_text(head) + ", " + format_bytes(head.logits);
 }
 
 std::string formats_text(RowFormat weights, std::optional<RowFormat> states) {

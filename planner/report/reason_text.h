@@ -22,6 +22,9 @@ std::string reason_text(const Reason& reason);
 std::string settings_text(const Alternative& other);
 std::string note_text(const Alternative& other);
 
+// Returns the classes whose logits are kept, and the bytes of these logits: "of all classes, 40.8 MiB".
+std::string logits_text(const HeadState& head);
+
 // Returns the active classes and the formats of a choice for a head: "sample 10 %, f32".
 std::string head_choice_text(const HeadCost& cost);
 

@@ -2,6 +2,7 @@
 #include "planner/report/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "graph/settings/step_sizes.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/report/explain.h"
+#include "planner/search/fit.h"
 
 namespace xrun::planner {
 namespace {
@@ -141,25 +143,26 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   PlanPart other{.name = "other",
                  .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};
   other.time = busiest(program, [](const Instruction& i) { return !is_stage_pass(i.kind) && !is_of_head(i.kind); });
-  other.memory = at_peak(program, largest_device(program), [](const Buffer&) { return true; });
-  Seconds waiting = plan.predicted.step;
+  other.memory = largest_device_of(program);
+  Seconds rest = plan.predicted.step;
   for (const PlanPart& part : parts) {
     other.memory -= part.elsewhere ? 0 : part.memory;
-    waiting -= part.time;
+    rest -= part.time;
   }
   // Instructions that run while others do add no time to the step.
-  other.time = std::min(other.time, std::max(0.0, waiting));
-  waiting -= other.time;
+  other.time = std::min(other.time, std::max(0.0, rest));
+  rest -= other.time;
   parts.push_back(std::move(other));
-  if (waiting > 0.005 * plan.predicted.step) {
+  if (std::abs(rest) > 1e-6 * plan.predicted.step) {
     const bool crowded = plan.machine.threads > plan.machine.cores;
-    parts.push_back(
-        {.name = "waiting",
-         .how = crowded ? std::to_string(plan.machine.threads) + " threads share " + plural(plan.machine.cores, "core")
-                : plan.machine.devices == 1    ? "for data"
-                : module.data.bindings.empty() ? "for other devices"
-                                               : "for data and other devices",
-         .time = waiting});
+    parts.push_back({.name = rest > 0 ? "waiting" : "overlap",
+                     .how = rest < 0  ? "parts that run at the same time on several devices"
+                            : crowded ? std::to_string(plan.machine.threads) + " threads share " +
+                                            plural(plan.machine.cores, "core")
+                            : plan.machine.devices == 1    ? "for data"
+                            : module.data.bindings.empty() ? "for other devices"
+                                                           : "for data and other devices",
+                     .time = rest});
   }
   return parts;
 }
@@ -280,6 +283,10 @@ RunTimes run_times(const Plan& plan, const Module& module) {
     times.run = train.growth ? grown_time(plan, train, added) : train.duration.steps(plan.samples, train.batch) * step;
   }
   return times;
+}
+
+Seconds data_time(const Plan& plan, const ProgramTimes& times) {
+  return std::max(0.0, plan.predicted.step - times.makespan);
 }
 
 ProgramTimes times_of(const Plan& plan) { return times_of(plan.training, plan.machine); }

@@ -18,14 +18,17 @@ inline Bytes decoding_of(const Plan& plan) { return plan.decoding * plan.machine
 // Returns the seconds that the busiest device spends in the instructions for which `wanted` is true.
 Seconds busiest(const Program& program, const std::function<bool(const Instruction&)>& wanted);
 
-// A row of the text plan: the backbone, a head, or all the rest.
+// A row of the text plan: the backbone, a head, or all the rest. The times of all rows add up to the step, and their
+// memory, without that of rows elsewhere, to the largest arena.
 struct PlanPart {
   std::string name;
   std::string how;
   int64_t parameters = 0;
   Bytes memory = 0;        // bytes on the largest device or, if the part is elsewhere, on the device with most of it
   bool elsewhere = false;  // whether the largest device has nothing of the part
-  Seconds time = 0;        // on the busiest device; for the part "waiting", the rest of the step
+  // On the busiest device. In the row "waiting" it is the rest of the step; in the row "overlap" it is negative,
+  // because parts run at the same time.
+  Seconds time = 0;
 };
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
 
@@ -68,6 +71,8 @@ RunTimes run_times(const Plan& plan, const Module& module);
 
 // Returns the times of the plan's training program. Plans are verified before, so there is no error.
 ProgramTimes times_of(const Plan& plan);
+// Returns the time by which reading data makes a step longer than its instructions, whose times are given.
+Seconds data_time(const Plan& plan, const ProgramTimes& times);
 // Returns the times of another program of a plan (Plan::smaller).
 ProgramTimes times_of(const Program& program, const Machine& machine);
 

@@ -1,6 +1,7 @@
 #include "planner/report/text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/base/utf8.h"
 #include "planner/program/run_memory.h"
@@ -14,6 +15,7 @@
 #include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
+#include "planner/search/fit.h"
 
 namespace xrun::planner {
 namespace {
@@ -33,14 +35,12 @@ std::string parts_table(const Plan& plan, const Module& module, int columns) {
   for (const PlanPart& part : list_parts(plan, module)) {
     parameters += part.parameters;
     table.add({part.name, part.how, part.parameters > 0 ? format_count(part.parameters) : "",
-               part.memory > 0 ? format_bytes(part.memory) : "", format_seconds(part.time)});
-  }
-  Bytes largest = 0;
-  for (const Arena& arena : plan.training.arenas) {
-    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+               part.memory > 0 ? format_bytes(part.memory) : "",
+               (part.time < 0 ? "-" : "") + format_seconds(std::abs(part.time))});
   }
   table.add_rule();
-  table.add({"", "", format_count(parameters), format_bytes(largest), format_seconds(plan.predicted.step)});
+  table.add({"", "", format_count(parameters), format_bytes(largest_device_of(plan.training)),
+             format_seconds(plan.predicted.step)});
   return table.text("  ", columns);
 }
 
@@ -165,10 +165,10 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
     return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
-         fold(bound_line(plan)) + fold(search_line(plan)) + memory_line(plan, memory) + fold(disk_lines(plan, module)) +
-         fold(communication_lines(plan)) + fold(network_line(plan)) + fold(growth_line(plan)) +
-         fold(compression_text(plan, module)) + fold(graphs_line(plan, module)) + fold(times_line(plan)) +
-         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
+         fold(bound_line(plan)) + fold(search_line(plan)) + fold(memory_line(plan, module, memory)) +
+         fold(disk_lines(plan, module)) + fold(communication_lines(plan)) + fold(network_line(plan)) +
+         fold(growth_line(plan)) + fold(compression_text(plan, module)) + fold(graphs_line(plan, module)) +
+         fold(times_line(plan)) + devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
          why_lines(plan, {}, columns) + others_lines("also     ", plan.alternatives, columns) +
          costs_lines(plan, columns);
 }

@@ -19,7 +19,8 @@ std::string report_table(const Plan& plan, const Module& module, std::string_vie
 
 // Returns a Gantt view of a step, with a legend. Each device has a line of at most `columns` characters, from the start
 // to the end of the step. F and B with a number are the passes of a micro-batch, H is a head pass, U an update; '='
-// continues the pass before it, '.' means that the device is idle.
-std::string report_gantt(const Plan& plan, int columns);
+// continues the pass before it, '.' means that the device is idle. Lines with the causes of idle time and with the time
+// of the step follow, and a hint if the plan nearly fills its memory and a compared plan needs less.
+std::string report_gantt(const Plan& plan, const Module& module, int columns);
 
 }  // namespace xrun::planner

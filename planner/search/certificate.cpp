@@ -6,6 +6,7 @@
 #include "planner/search/certificate.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph/layouts/compression.h"
@@ -87,17 +88,33 @@ BoundChain bound_chain(const Module& module, const Chain& chain) {
   return made;
 }
 
+// Returns the time of all head instructions on the device that they keep busy longest.
+Seconds head_time(const Program& program) {
+  std::map<int, Seconds> sums;
+  Seconds most = 0;
+  for (const Instruction& one : program.instructions) {
+    if (is_of_head(one.kind)) {
+      most = std::max(most, sums[one.device] += one.predicted);
+    }
+  }
+  return most;
+}
+
+// The cores are full if the step and its data keep them busy for this part of the step. Data counts from `kLoading` of
+// the step; without it, the passes are the better answer.
+constexpr double kFull = 0.9;
+constexpr double kLoading = 0.05;
+
 // Sets what limits the step of a program: memory if layers run again although no hint asks for it; else the cores if
 // there are too few for all threads, or if the loader keeps them busy; else the longest passes of the stage whose
 // passes, together with those of a micro-batch on the stages before it, take longest.
 void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) {
   const Program& program = best.training;
-  const Decision& decision = best.candidate.decision;
   for (const Stage& stage : program.stages) {
     made.count += static_cast<int>(stage.recomputed.size());
   }
   const double count = program.micro_batches / program.replicas;
-  const Seconds heads = (decision.head_forward_time + decision.head_backward_time) * decision.schedule.head_passes;
+  const Seconds heads = head_time(program);
   Seconds before = 0;
   Seconds longest = -1;
   for (const Stage& stage : program.stages) {
@@ -118,8 +135,10 @@ void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) 
   const Machine& machine = input.machine;
   const Seconds busy = work_of(program) / std::min(machine.cores, machine.threads);
   const Seconds loading = input.cost.loader(input.module) / std::min(machine.cores, machine.threads);
-  const bool crowded = machine.threads > machine.cores && busy > 0.98 * best.predicted.step;
-  if (crowded || busy + loading >= best.predicted.step * kRounding) {
+  const Seconds step = best.predicted.step;
+  const bool crowded = machine.threads > machine.cores && busy > 0.98 * step;
+  const bool loaded = loading > kLoading * step && busy + loading > kFull * step;
+  if (crowded || loaded || busy + loading >= step * kRounding) {
     const bool is_passes = program.stages.size() == 1 && machine.devices == 1 && loading < 0.01 * busy;
     made.limit = is_passes ? made.limit : Certificate::Limit::kCores;
     made.busy = is_passes ? made.busy : busy + loading;

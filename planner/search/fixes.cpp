@@ -29,10 +29,6 @@ struct FixLine {
   const char* note = "";
 };
 
-FixLine line_of(std::string change, const Fitted& fitted, const char* note) {
-  return {std::move(change), fitted.memory.sum(), fitted.predicted.images_per_second, note};
-}
-
 // Returns a line of text for each fix, in columns.
 std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   size_t width = 44;
@@ -85,8 +81,12 @@ bool may_fit(const Refusal& known, int64_t batch, int micro_batches) {
 
 class FixSearch {
  public:
-  FixSearch(const FitInput& input, const MemoryLimits& limits, const Module& free)
-      : input_(input), limits_(limits), free_(free), base_(input.search) {}
+  FixSearch(const FitInput& input, const MemoryLimits& limits, const Module& free, Exceeded exceeded)
+      : input_(input), limits_(limits), free_(free), base_(input.search), exceeded_(exceeded) {}
+
+  FixLine line_of(std::string change, const Fitted& fitted, const char* note) const {
+    return {std::move(change), memory_for(exceeded_, fitted), fitted.predicted.images_per_second, note};
+  }
 
   // Returns the choice for a changed module among the given settings; it has a plan if one fits.
   Result<Choice> choose_among(const Module& module, const std::vector<Setting>& settings) const {
@@ -224,9 +224,27 @@ class FixSearch {
   const MemoryLimits& limits_;
   const Module& free_;
   const SearchInput& base_;
+  Exceeded exceeded_;
 };
 
 }  // namespace
+
+Exceeded exceeded_by(const Fitted& fitted, const MemoryLimits& limits) {
+  const bool of_node = limits.node > 0 && fitted.largest_node() > limits.node;
+  return fitted.memory.sum() > limits.total ? Exceeded::kRun : of_node ? Exceeded::kNode : Exceeded::kDevice;
+}
+
+Bytes memory_for(Exceeded limit, const Fitted& fitted) {
+  switch (limit) {
+    case Exceeded::kRun:
+      return fitted.memory.sum();
+    case Exceeded::kNode:
+      return fitted.largest_node();
+    case Exceeded::kDevice:
+      return fitted.largest_device;
+  }
+  return 0;
+}
 
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
                                     const Choice& refused, const FactsOf& facts_of) {
@@ -234,7 +252,7 @@ std::vector<std::string> find_fixes(const Module& training, const FitInput& inpu
   Module free = training;
   free.schedule = {};
   free.schedule.memory_limit = training.schedule.memory_limit;
-  const FixSearch fix_search(input, limits, free);
+  const FixSearch fix_search(input, limits, free, exceeded_by(refused.smallest, limits));
   const auto settings = fix_search.settings_of(free);
   if (!settings.ok()) {
     return {};
@@ -249,7 +267,8 @@ std::vector<std::string> find_fixes(const Module& training, const FitInput& inpu
     if (open->fitted.empty()) {
       known = fix_search.refusal_of(*open, training.train.batch, micro_batches);
     } else {
-      fixes.push_back(line_of("without hints: " + to_text(open->fitted[0].candidate.setting), open->fitted[0], ""));
+      const Fitted& fitted = open->fitted[0];
+      fixes.push_back(fix_search.line_of("without hints: " + to_text(fitted.candidate.setting), fitted, ""));
     }
   }
   const auto batch = weights_alone ? std::nullopt : fix_search.smaller_batch(known);

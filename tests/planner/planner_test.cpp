@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <set>
+#include <sstream>
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/random.h"
@@ -393,6 +394,68 @@ TEST(Planner, RefusalsListPartsAndPlansThatFit) {
   EXPECT_NE(made.error().notes[0].find("<- largest"), std::string::npos) << made.error().notes[0];
   ASSERT_FALSE(made.error().choices.empty());
   EXPECT_NE(made.error().choices.back().find("batch = "), std::string::npos) << made.error().choices.back();
+}
+
+// The memory of the plans that fit is comparable with the limit that the refused plan exceeds.
+TEST(Planner, PlansThatFitAreListedWithTheMemoryThatIsLimited) {
+  ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
+  options.head = true;
+  options.classes = 1000;
+  Module module = make_module(options);
+  module.schedule.memory_limit = Hint<Bytes>{2 * kMiB, {0, 11, 13}};
+  const auto limited = plan(module, machine_of(2));
+  ASSERT_FALSE(limited.ok());
+  EXPECT_NE(limited.error().help.find("with the memory of the largest device"), std::string::npos);
+  ASSERT_FALSE(limited.error().choices.empty());
+  for (const std::string& line : limited.error().choices) {
+    const double size = std::strtod(line.c_str() + 44, nullptr) * (line.find(" MiB") != std::string::npos ? 1024 : 1);
+    EXPECT_LE(size, 2 * 1024) << line;
+    EXPECT_GT(size, 0) << line;
+  }
+  module.schedule.memory_limit.reset();
+  const auto whole = plan(module, machine_of(2, 6 * kMiB));
+  ASSERT_FALSE(whole.ok());
+  EXPECT_NE(whole.error().help.find("with the memory of the run"), std::string::npos);
+}
+
+// Returns the sum of the rows of a list of memory, without its first line.
+double sum_of_rows(const std::string& note) {
+  std::istringstream lines(note);
+  std::string line;
+  std::getline(lines, line);
+  double sum = 0;
+  while (std::getline(lines, line)) {
+    char unit[8] = "";
+    double value = 0;
+    std::sscanf(line.c_str() + 40, "%lf %7s", &value, unit);
+    sum += value * (unit[0] == 'M' ? kMiB : unit[0] == 'K' ? kKiB : 1);
+  }
+  return sum;
+}
+
+// The rows name all memory of a run: those of the largest device, of the others, of the host, of evaluation and saves.
+TEST(Planner, RowsOfARefusalAddUpToItsMemory) {
+  ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
+  options.head = true;
+  options.classes = 3000;
+  Module module = make_module(options);
+  module.data.sources = {testing::glyphs_source("train", {"one", "two"}, 32), testing::source("test", "synthetic")};
+  for (const bool clustered : {false, true}) {
+    Machine machine = machine_of(2, 6 * kMiB);
+    if (clustered) {
+      machine.device_nodes = {0, 1};
+      machine.ranks = 2;
+      machine.memory = kGiB;
+      machine.node_memory = 3 * kMiB;
+    }
+    const auto made = plan(module, machine);
+    ASSERT_FALSE(made.ok());
+    const std::string& message = made.error().message;
+    ASSERT_EQ(message.find(clustered ? "does not fit: a node needs " : "does not fit: the plan needs "), 0U) << message;
+    const double needed = std::strtod(message.c_str() + message.find("needs ") + 6, nullptr) * kMiB;
+    EXPECT_NEAR(sum_of_rows(made.error().notes[0]), needed, 0.3 * kMiB) << message << "\n" << made.error().notes[0];
+    EXPECT_EQ(made.error().notes[0].find("\nother devices") != std::string::npos, !clustered);
+  }
 }
 
 // Compares the whole text of XG0601; costs are computed by formula.

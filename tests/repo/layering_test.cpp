@@ -115,7 +115,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"planner/profiles", kGraph + Folders{"planner/partition", "planner/program", "planner/cost", "planner/report"}},
     {"planner/search",
      kGraph + Folders{"planner/program", "planner/schedules", "planner/cost", "planner/emit", "planner/partition"}},
-    {"planner/report", kGraph + Folders{"planner/program", "planner/schedules", "planner/cost", "planner/search"}},
+    {"planner/report", kGraph + Folders{"planner/program", "planner/cost", "planner/search"}},
     {"planner", kGraph + Folders{"planner/program", "planner/cost", "planner/search", "planner/emit", "planner/verify",
                                  "planner/report"}},
 

@@ -84,7 +84,7 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
   }
   const bool json = console.json();
   if (args.gantt) {
-    return json ? planner::gantt_json(plan) : planner::report_gantt(plan, console.columns());
+    return json ? planner::gantt_json(plan) : planner::report_gantt(plan, module, console.columns());
   }
   if (!args.table.empty()) {
     return json ? planner::table_json(plan, module, args.table, args.depth)

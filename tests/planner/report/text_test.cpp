@@ -14,8 +14,10 @@
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
 #include "planner/report/layers.h"
+#include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
+#include "planner/search/fit.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
 
@@ -228,7 +230,7 @@ TEST(Report, StringsOfAPlanCannotForgeLines) {
     other.stored = StoredAlternative{hostile, hostile};
   }
   std::string all = report_text(plan, planned.module) + report_diff(planned.plan, plan) + report_diff(plan, plan) +
-                    report_gantt(plan, 80);
+                    report_gantt(plan, planned.module, 80);
   for (const char* table : {"layers", "memory", "comm", "why"}) {
     all += report_table(plan, planned.module, table);
   }
@@ -310,6 +312,25 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
       << report_diff(after, before);
 }
 
+// Two plans differ in the logits that they keep, and their stages have passes for other numbers of rows.
+TEST(Report, DiffNamesKeptLogitsAndTheRowsOfPasses) {
+  const Plan before = make(2, true).plan;
+  Plan after = before;
+  for (Reason& reason : after.why) {
+    if (reason.head_state) {
+      reason.head_state->kept = 4864;
+    }
+  }
+  after.training.micro_batches *= 2;
+  std::map<std::string, std::string> rows;
+  for (const PlanChange& change : diff_plans(before, after)) {
+    rows[change.after.name] = change.before.value + " -> " + change.after.value;
+  }
+  EXPECT_EQ(rows["logits id"], "of all classes, 40.8 MiB -> of 4 864 of 20 902 classes, 40.8 MiB");
+  EXPECT_NE(rows["stage 0"].find(" for 64 rows -> "), std::string::npos) << rows["stage 0"];
+  EXPECT_TRUE(rows["stage 0"].ends_with(" for 32 rows")) << rows["stage 0"];
+}
+
 TEST(Report, DiffOfAPipelineAgainstOneStageIsStable) {
   const Plan one = make(0, true).plan;
   const Plan two = make(2, true).plan;
@@ -378,7 +399,9 @@ TEST(Report, TablesAndTheGanttViewHaveTheNumbersOfTheirTextAsJson) {
     EXPECT_LE(one["begin"].get<double>(), one["end"].get<double>());
     last = std::max(last, one["end"].get<double>());
   }
-  EXPECT_DOUBLE_EQ(last, gantt["step_seconds"].get<double>());
+  const double step = gantt["step_seconds"].get<double>();
+  EXPECT_DOUBLE_EQ(step, planned.plan.predicted.step);
+  EXPECT_DOUBLE_EQ(last + gantt["data_seconds"].get<double>(), step);
 }
 
 TEST(Report, RepeatedBlocksAreSeparateLayersUnlessTheDepthIsOne) {
@@ -420,6 +443,35 @@ TEST(Report, ReasonsOfADecisionIncludePlansThatDecideOtherwise) {
   EXPECT_NE(why_json(plan, "stages").find("\"choice\": \"stages = "), std::string::npos);
 }
 
+TEST(Report, ReasonsOfAPipelineNameTheOtherOne) {
+  const Planned planned = make(2, false);
+  const Alternative& other = planned.plan.alternatives.at(0);
+  ASSERT_NE(other.pipeline, planned.plan.training.schedule);
+  EXPECT_EQ(report_why(planned.plan, "pipeline").find("  why    pipeline = gpipe  one_f_one_b is 0.3 % slower\n"), 0U)
+      << report_why(planned.plan, "pipeline");
+  EXPECT_EQ(report_why(make(0, true).plan, "pipeline"), "") << "one stage has no pipeline";
+  const auto loaded = load_plan_bytes(plan_bytes(planned.plan));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(report_why(*loaded, "pipeline"), report_why(planned.plan, "pipeline"));
+}
+
+TEST(Report, ComparedPlansAreSortedByTime) {
+  for (const auto& planned : {make(0, true), make(0, false), make(2, true)}) {
+    EXPECT_TRUE(std::ranges::is_sorted(planned.plan.alternatives, {}, &Alternative::step));
+  }
+}
+
+TEST(Report, CountsAreGroupedAndNoIdleTimeIsNotNamed) {
+  Rival rival{.stages = 2, .ratio = 0.054, .idle = 0.0004};
+  Reason reason{.key = Reason::Key::kStages, .value = 1, .cause = Reason::Cause::kRival, .rival = rival};
+  EXPECT_EQ(reason_text(reason), "two stages are 5.4 % slower");
+  reason.rival->idle = 0.062;
+  EXPECT_EQ(reason_text(reason), "two stages would idle 6.2 %: 5.4 % slower");
+  EXPECT_EQ(choice_text({.key = Reason::Key::kRecompute, .value = 1000, .of = 1251}),
+            "recompute = 1 000 of 1 251 layers");
+  EXPECT_EQ(settings_text({.stages = 2, .recomputed = 1251}), "stages = 2, micro_batches = 1, recompute 1 251 layers");
+}
+
 TEST(Report, PageOfAPipelineIsStable) {
   const Planned planned = make(2, false);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/pipeline.txt"));
@@ -439,7 +491,7 @@ TEST(Report, TablesAreStable) {
 
 TEST(Report, GanttDrawsEveryPassOfEveryStage) {
   const Planned planned = make(2, false);
-  const std::string text = report_gantt(planned.plan, 100);
+  const std::string text = report_gantt(planned.plan, planned.module, 100);
   EXPECT_TRUE(test::matches_golden(text, "report/gantt.txt"));
   for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = text.find('\n', at);
@@ -482,6 +534,19 @@ TEST(Report, LayersSumUpToTheModel) {
   EXPECT_EQ(parameters, planned.module.graph.parameter_count());
   EXPECT_NEAR(forward, planned.plan.training.stages[0].forward_time + planned.plan.training.stages[1].forward_time,
               1e-12);
+}
+
+// The page, the table of layers and the limit of the step have one time of the head.
+TEST(Report, TheTimeOfAHeadIsTheSameEverywhere) {
+  for (const int stages : {0, 2}) {
+    const Planned planned = make(stages, true);
+    const PlanPart part = list_parts(planned.plan, planned.module)[1];
+    const LayerSummary layer = list_layers(planned.plan, planned.module).back();
+    ASSERT_EQ(part.name, layer.name);
+    EXPECT_NEAR(layer.times->forward + layer.times->backward, part.time, 1e-9 * part.time);
+    ASSERT_EQ(planned.plan.certificate->limit, Certificate::Limit::kHead);
+    EXPECT_NEAR(planned.plan.certificate->busy, part.time, 1e-9 * part.time);
+  }
 }
 
 TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
@@ -544,6 +609,68 @@ TEST(Report, MemoryPartsAddUpToThePeak) {
       }
       EXPECT_EQ(sum, arena.live_max) << arena.device;
     }
+  }
+}
+
+TEST(Report, AMemoryLimitAndItsEffectAreShown) {
+  Module module = testing::make_module({.layers = 4, .input = 256, .width = 256, .batch = 512, .norm_rows = 32});
+  const Module inference = testing::prepare_inference(module);
+  const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+  const auto planned = [&](Bytes limit) {
+    module.schedule.memory_limit = limit > 0 ? std::optional(Hint<Bytes>{limit, {}}) : std::nullopt;
+    Planned made{testing::prepare_training(module), {}};
+    made.plan =
+        make_plan(made.module, inference, testing::make_facts(made.module), testing::make_facts(inference), machine, {})
+            .value();
+    return made;
+  };
+  const Planned free = planned(0);
+  EXPECT_EQ(report_text(free.plan, free.module).find("memory_limit"), std::string::npos);
+  const Bytes used = largest_device_of(free.plan.training);
+  const Planned wide = planned(used + kMiB);
+  EXPECT_NE(report_text(wide.plan, wide.module)
+                .find("; the largest device uses " + format_bytes(used) + " of its " + format_bytes(used + kMiB) +
+                      " (memory_limit)\n"),
+            std::string::npos)
+      << report_text(wide.plan, wide.module);
+  EXPECT_NE(report_why(wide.plan, "recompute").find("activations fit\n"), std::string::npos);
+  const auto json = nlohmann::json::parse(report_json(wide.plan, wide.module))["run_memory"];
+  EXPECT_EQ(json["memory_limit"], used + kMiB);
+  EXPECT_EQ(json["largest_device"], used);
+  // With less memory a slower plan is chosen, although its activations fit.
+  const Planned tight = planned(4'972'224);
+  ASSERT_EQ(recomputed_layers(tight.plan.training), 0);
+  EXPECT_GT(tight.plan.predicted.step, free.plan.predicted.step);
+  const std::string why = report_why(tight.plan, "recompute");
+  EXPECT_NE(why.find("activations fit; "), std::string::npos) << report_text(tight.plan, tight.module);
+  EXPECT_NE(why.find(" too much memory (estimated)\n"), std::string::npos) << why;
+}
+
+// The times of rows add up to the step, and their memory to the largest device, as far as they are on it.
+TEST(Report, PartsOfAPlanAddUp) {
+  Module apart = testing::make_module(
+      {.layers = 6, .input = 512, .width = 512, .classes = 2000, .head = true, .batch = 256, .norm_rows = 32});
+  apart.schedule.stages = Hint<int64_t>{2, {}};
+  ShardHint hint;
+  hint.head = "id";
+  hint.shards = 1;
+  apart.schedule.shards.push_back(hint);
+  const Module inference = testing::prepare_inference(apart);
+  Planned one{testing::prepare_training(apart), {}};
+  const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+  one.plan =
+      make_plan(one.module, inference, testing::make_facts(one.module), testing::make_facts(inference), machine, {})
+          .value();
+  for (const Planned& planned : {make(0, true), make(2, true), make(2, false), make(2, true, true), one}) {
+    Seconds time = 0;
+    Bytes memory = 0;
+    for (const PlanPart& part : list_parts(planned.plan, planned.module)) {
+      time += part.time;
+      memory += part.elsewhere ? 0 : part.memory;
+    }
+    const Seconds step = planned.plan.predicted.step;
+    EXPECT_NEAR(time, step, 2e-6 * step) << report_text(planned.plan, planned.module);
+    EXPECT_EQ(memory, largest_device_of(planned.plan.training));
   }
 }
 

@@ -151,6 +151,33 @@ TEST(Certificate, APlanHasItsKindsItsLimitAndOtherKinds) {
   }
 }
 
+// If reading data keeps both cores busy, the cores are the limit, although the passes of the head take longest.
+TEST(Certificate, CoresThatReadDataAreTheLimit) {
+  const Module module = make_module(
+      {.layers = 1, .input = 64, .width = 64, .classes = 5'000, .head = true, .batch = 256, .norm_rows = 32});
+  const Module training = prepare_training(module);
+  const Module inference = prepare_inference(module);
+  const auto planned = [&](Seconds sample) {
+    KernelFacts facts = make_facts(training);
+    facts.sample = sample;
+    return make_plan(training, inference, facts, make_facts(inference), machine_of(2, 2, 2), {}).value();
+  };
+  const Plan without = planned(0);
+  ASSERT_EQ(without.certificate->limit, Certificate::Limit::kHead);
+  Seconds heads = 0;
+  for (const Instruction& one : without.training.instructions) {
+    heads += is_of_head(one.kind) ? one.predicted : 0;
+  }
+  EXPECT_LE(without.certificate->busy, heads);
+  EXPECT_GE(without.certificate->busy, heads / 2) << "the busiest of two devices";
+  const Plan with = planned(0.3 * without.predicted.step * 2 / 256);  // 0.3 of a step on both cores
+  EXPECT_EQ(with.certificate->limit, Certificate::Limit::kCores);
+  EXPECT_GT(with.certificate->busy, without.certificate->busy + 0.25 * without.predicted.step);
+  EXPECT_LE(with.certificate->busy, with.predicted.step);
+  const Plan little = planned(0.01 * without.predicted.step * 2 / 256);
+  EXPECT_EQ(little.certificate->limit, Certificate::Limit::kHead);
+}
+
 TEST(Certificate, ASearchThatIsOverKeepsTheFirstPlanThatFits) {
   const Module module = make_module({.layers = 4, .input = 256, .width = 512, .batch = 512, .norm_rows = 16});
   const Plan whole = plan(module, machine_of(4, 4, 4)).value();
