@@ -52,7 +52,7 @@ Packing pack(std::span<LiveRange> ranges);  // pack.cpp
 // packed once.
 class Packings {
  public:
-  // As `pack` above, with equal results.
+  // Packs one set; the result is that of the function `pack`.
   Packing pack(std::span<LiveRange> ranges);
   // Returns the number of different sets so far.
   size_t size() const { return known_.size(); }
