@@ -136,12 +136,10 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
                  format_bytes(machine.memory) + " to give");
   }
   XRUN_TRY(verify_structure(plan.training, &training.graph));
-  XRUN_TRY(verify_operands(plan.training, training));
-  XRUN_TRY(verify_values(plan.training, training));
+  XRUN_TRY(verify_module(plan.training, training));
   if (inference != nullptr) {
     XRUN_TRY(verify_structure(plan.inference, &inference->graph));
-    XRUN_TRY(verify_operands(plan.inference, *inference));
-    XRUN_TRY(verify_values(plan.inference, *inference));
+    XRUN_TRY(verify_module(plan.inference, *inference));
   }
   return {};
 }
