@@ -4,6 +4,7 @@
 
 #include "graph/base/result.h"
 #include "graph/module.h"
+#include "planner/program/machine.h"
 #include "planner/program/program.h"
 
 namespace xrun::planner {
@@ -40,5 +41,10 @@ Status verify_memory(const Program& program, Bytes memory);
 // instruction reads what the module asks for, of this step, and the step ends with all weights updated and all results
 // complete. REQUIRES: verify_structure, verify_passes, verify_order and verify_memory have accepted the program.
 Status verify_module(const Program& program, const Module& module);
+
+// Checks that a training program keeps the hints of the module's schedule, and that no device needs more than its
+// `memory_limit`. Errors: kContent XG0625 with the place of the hint. REQUIRES: verify_module, and the devices of the
+// program are those of `machine`.
+Status verify_hints(const Program& program, const Module& module, const Machine& machine);
 
 }  // namespace xrun::planner
