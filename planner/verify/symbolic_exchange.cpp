@@ -47,18 +47,27 @@ Status SymbolicState::exchange(std::span<const Instruction> members) {
 }
 
 // Checks that a block is in a buffer of the member's device that lasts for a step. At run time, a block in a buffer of
-// pairs shrinks to the pairs of one sender at the density of the step.
+// pairs shrinks to the pairs of one sender at the density of the step, so it must have all pairs of one sender.
 Status SymbolicState::check_block(const Operand& operand) const {
   const Buffer& buffer = program_.buffer(operand.buffer);
   if (buffer.device != one_->device || buffer.persistent || operand.bytes == 0) {
     return at_fault("has a block of {} bytes in buffer {} ({}), which cannot be exchanged", operand.bytes,
                     buffer.id.index, buffer.name);
   }
-  const Bytes pairs = buffer.purpose == Purpose::kPairs ? pairs_bytes(module_, buffer.param) : 0;
-  return pairs == 0 || (operand.bytes == pairs && operand.offset % pairs == 0)
-             ? Status()
-             : at_fault("has a block of {} bytes in buffer {} ({}), in which each sender has {}", operand.bytes,
-                        buffer.id.index, buffer.name, pairs);
+  if (buffer.purpose != Purpose::kPairs) {
+    return {};
+  }
+  bool whole = operand.bytes == pairs_bytes(module_, buffer.param);
+  if (operand.role == Role::kSent) {
+    contents(buffer.id).for_each(operand.offset, operand.offset + operand.bytes, [&](const Contents::Piece& piece) {
+      const bool all = piece.content.what == What::kPairs && piece.content.id == buffer.param.index &&
+                       piece.origin == 0 && piece.end - piece.begin == operand.bytes;
+      whole = whole && (all || piece.content.what == What::kNothing);
+    });
+  }
+  return whole ? Status()
+               : at_fault("has a block of {} bytes in buffer {} ({}) that is not all pairs of one sender",
+                          operand.bytes, buffer.id.index, buffer.name);
 }
 
 // Moves the contents of all blocks, which are sorted by sender and receiver: first all are read, then all are written.

@@ -47,10 +47,8 @@ Status SymbolicState::take(const Operand& wanted, const Content& content, std::s
     return at_fault("has sums of squares at byte {} of buffer {} ({}) instead of {}", has->offset, has->buffer.index,
                     program_.buffer(has->buffer).name, segments.front().origin);
   }
-  // The senders of pairs have parts of equal size.
-  const Bytes unit = content.what == What::kPairs   ? segments.front().bytes
-                     : content.what == What::kNorms ? static_cast<Bytes>(sizeof(double))
-                                                    : alignment_of(segments.front().bytes);
+  const Bytes unit =
+      content.what == What::kNorms ? static_cast<Bytes>(sizeof(double)) : alignment_of(segments.front().bytes);
   XRUN_TRY(check_aligned(*has, unit));
   Bytes place = has->offset;
   for (const Segment& segment : segments) {

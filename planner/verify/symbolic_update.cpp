@@ -252,7 +252,7 @@ Status SymbolicRun::update_weight(std::set<ParamId>& changed) {
   if (pairs->bytes != bytes * program_.senders()) {
     return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(pairs->role));
   }
-  XRUN_TRY(check_aligned(*pairs, bytes));
+  XRUN_TRY(check_aligned(*pairs, sizeof(GradientPair)));
   XRUN_TRY(touch(*pairs, pairs->offset, pairs->bytes, false));
   for (int sender = 0; sender < program_.senders(); ++sender) {
     XRUN_TRY(need(pairs->buffer, pairs->offset + sender * bytes, bytes,

@@ -330,6 +330,25 @@ TEST(PlanFile, AStalePlanIsRejectedWithTheCause) {
   EXPECT_NE(why(made.training, made.facts, other).find("1000 B to give"), std::string::npos);
 }
 
+TEST(PlanFile, APlanThatBreaksAHintOrNeedsMoreOfTheMachineIsRejected) {
+  const Made made = make_plan_to_store();
+  const auto why = [&](const Plan& plan, const Module& module, const Machine& machine) {
+    const Status fresh = check_fresh(plan, module, made.facts, machine, &made.inference);
+    return fresh.ok() ? std::string() : fresh.error().code + " " + fresh.error().message;
+  };
+  Module module = made.training;
+  module.schedule.stages = Hint<int64_t>{3};
+  EXPECT_EQ(why(made.plan, module, made.plan.machine), "XG0625 the plan has stages = 2, where the schedule asks for 3");
+  Plan plan = made.plan;
+  plan.inference.threads[1] = 2;
+  EXPECT_EQ(why(plan, made.training, plan.machine),
+            "XG0625 plan 12345678 gives device 1 2 threads, this machine has 1 for it");
+  Machine cluster = made.plan.machine;
+  cluster.device_nodes = {0, 0, 1};
+  cluster.node_memory = 1000;
+  EXPECT_NE(why(made.plan, made.training, cluster).find("on a node, this machine has 1000 B"), std::string::npos);
+}
+
 TEST(PlanFile, APlanWithUnknownValuesIsRejectedForTheGraph) {
   Made made = make_plan_to_store();
   made.plan.training.stages[0].saved.push_back(ValueId(100'000));

@@ -127,6 +127,38 @@ TEST(SymbolicExchange, BlocksThatDoNotFitTogetherAreFound) {
   EXPECT_GT(damaged, 1000);
 }
 
+TEST(SymbolicExchange, BlocksOfPersistentBuffersAreFound) {
+  expect_operand_found("which cannot be exchanged", [](Program& p) {
+    const Instruction& gather = find(p, Kind::kAllGather);
+    Operand& sent = operand(find(p, Kind::kAllGather), Role::kSent);
+    sent.buffer = find_buffer(p, [&](const Buffer& b) {
+                    return b.persistent && b.device == gather.device && b.bytes >= sent.offset + sent.bytes;
+                  }).id;
+  });
+}
+
+// The size of a block of pairs follows from the weight of its buffer and the density of a step.
+TEST(SymbolicExchange, BlocksOfPairsHaveAllPairsOfASender) {
+  expect_operand_found("that is not all pairs of one sender",
+                       [](Program& p) {
+                         Instruction& gather = find(p, [&](const Instruction& one) {
+                           return one.kind == Kind::kAllGather && !one.operands.empty() &&
+                                  p.buffer(one.operands[0].buffer).purpose == Purpose::kPairs;
+                         });
+                         for (Instruction& one : p.instructions) {
+                           const size_t count = one.group == gather.group ? one.operands.size() : 0;
+                           for (size_t i = 0; i < count; ++i) {  // each block in two halves
+                             Operand half = one.operands[i];
+                             half.bytes /= 2;
+                             one.operands[i].bytes -= half.bytes;
+                             half.offset += one.operands[i].bytes;
+                             one.operands.push_back(half);
+                           }
+                         }
+                       },
+                       {.compress = true});
+}
+
 TEST(SymbolicExchange, MessagesNameTheMemberAndTheOtherDevice) {
   Case made = make_case();
   Instruction& gather = find(made.program, Kind::kAllGather);

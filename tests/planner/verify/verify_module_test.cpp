@@ -477,5 +477,35 @@ TEST(VerifyModule, SumsAndUpdatesOverOtherBuffersAreFound) {
       [](Program& p) { find(p, Kind::kHeadUpdate).kind = Kind::kHeadNorms; }, kApart);
 }
 
+// Operands with the right contents that an executor cannot use.
+TEST(VerifyModule, OperandsThatAnExecutorCannotUseAreFound) {
+  expect_operand_found("does not begin at a multiple of 64 bytes", [](Program& p) {
+    find(p, Purpose::kHeadScratch).bytes += 64;
+    operand(find(p, Kind::kHeadForward), Role::kScratch).offset += 4;
+  });
+  expect_operand_found("cannot work in buffer",
+                       [](Program& p) { find(p, Purpose::kHeadScratch).purpose = Purpose::kScratch; });
+  expect_operand_found("which is for another value", [](Program& p) {
+    const HeadPlan& head = p.heads[0];
+    find_buffer(p, [&](const Buffer& b) { return b.purpose == Purpose::kGathered && b.value == head.feature; }).value =
+        head.label;
+  });
+  // An input is read from any slot of the ring, and these have the bytes of its rows.
+  expect_operand_found(
+      "accesses bytes",
+      [](Program& p) {
+        Buffer& input = find(p, Purpose::kInput);
+        Operand& from = operand(find(p, Kind::kCopy), Role::kFrom);
+        from.buffer = input.id;
+        from.offset = input.bytes;
+        input.bytes += from.bytes;
+      },
+      kApart);
+  expect_operand_found("has sums of squares at byte",
+                       [](Program& p) { operand(find(p, Kind::kNorm), Role::kNorms).offset += 8; },
+                       {.clip_heads = true});
+  expect_operand_found("a step with 2 partials of gradients", [](Program& p) { p.partials = 2; });
+}
+
 }  // namespace
 }  // namespace xrun::planner::testing
