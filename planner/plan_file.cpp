@@ -131,6 +131,14 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
                  std::to_string(machine.devices) + " with " + std::to_string(machine.threads));
   }
   for (const Program* program : {&plan.training, &plan.inference}) {
+    Bytes arenas = 0;
+    for (const Arena& arena : program->arenas) {
+      arenas += arena.bytes;
+    }
+    if (machine.memory > 0 && arenas > machine.memory) {
+      return stale("plan " + plan.id + " needs " + format_bytes(arenas) + " for a program, this machine has " +
+                   format_bytes(machine.memory) + " to give");
+    }
     for (int device = 0; device < machine.devices; ++device) {
       if (program->threads[static_cast<size_t>(device)] != machine.threads_of(device)) {
         return stale("plan " + plan.id + " gives device " + std::to_string(device) + " " +

@@ -129,8 +129,10 @@ TEST(SymbolicExchange, BlocksThatDoNotFitTogetherAreFound) {
 
 TEST(SymbolicExchange, BlocksOfPersistentBuffersAreFound) {
   expect_operand_found("which cannot be exchanged", [](Program& p) {
-    const Instruction& gather = find(p, Kind::kAllGather);
-    Operand& sent = operand(find(p, Kind::kAllGather), Role::kSent);
+    Instruction& gather = find(p, [](const Instruction& one) {
+      return one.kind == Kind::kAllGather && std::ranges::count(one.operands, Role::kSent, &Operand::role) > 0;
+    });
+    Operand& sent = operand(gather, Role::kSent);
     sent.buffer = find_buffer(p, [&](const Buffer& b) {
                     return b.persistent && b.device == gather.device && b.bytes >= sent.offset + sent.bytes;
                   }).id;

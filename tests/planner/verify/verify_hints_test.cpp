@@ -1,7 +1,9 @@
 // A plan that does not keep a hint of the schedule is refused, with the place of the hint.
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include "planner/program/run_memory.h"
+#include "planner/search/remat.h"
 #include "tests/planner/verify/verify_case.h"
 
 namespace xrun::planner::testing {
@@ -92,16 +94,23 @@ TEST_F(VerifyHints, OtherLayersThatRunAgainAreFound) {
   EXPECT_NE(asks(RecomputeHint::kAll).find("which does not run again, contrary to the schedule"), std::string::npos);
   made_ = make_case({.recompute_seed = 7, .nodes = 2});
   EXPECT_NE(asks(RecomputeHint::kNone).find("which runs again, contrary to the schedule"), std::string::npos);
-  // The layers that run again are those that a hint names.
-  const Graph& graph = made_.module.graph;
-  RecomputeHint named{.mode = RecomputeHint::kPaths};
-  for (const Stage& stage : made_.program.stages) {
-    for (const NodeId id : stage.recomputed) {
-      named.paths.push_back(graph.node(id).path);
+  // The layers that run again as the search chooses them for the hint `all`.
+  const Chain chain = make_chain(made_.module, CostModel(KernelFacts(), machine_));
+  int begin = 0;
+  for (Stage& stage : made_.program.stages) {
+    const int end = begin + static_cast<int>(stage.forward.size());
+    std::vector<int> all(stage.forward.size());
+    std::iota(all.begin(), all.end(), begin);
+    const std::vector<bool> again = rematerialized(made_.module.graph, chain, begin, end, all);
+    stage.recomputed.clear();
+    for (int at = begin; at < end; ++at) {
+      if (again[static_cast<size_t>(at)]) {
+        stage.recomputed.push_back(chain.nodes[static_cast<size_t>(at)]);
+      }
     }
+    begin = end;
   }
-  ASSERT_GT(named.paths.size(), 1U);
-  EXPECT_EQ(refusal([&](ScheduleSpec& s) { s.recompute = hint(named); }), "");
+  EXPECT_EQ(asks(RecomputeHint::kAll), "");
 }
 
 TEST_F(VerifyHints, OtherShardsAndPassesAreFound) {
