@@ -70,34 +70,40 @@ bool is_same(const Program& a, const Program& b) {
          std::ranges::equal(a.stages, b.stages, same_stage);
 }
 
-// Sets what no run uses to that of the unchanged program: numbers that buffers of a purpose do not have, and bytes
-// after the rows of inputs and results.
+// Sets what no run uses to that of the unchanged program: numbers that buffers of a purpose do not have, numbers below
+// -1, and bytes after the rows of inputs and results. A step has one replica, so the results of a replica are those of
+// all.
 void ignore_unused(Program& program, const Program& unchanged) {
   for (size_t i = 0; i < std::min(program.buffers.size(), unchanged.buffers.size()); ++i) {
     Buffer& buffer = program.buffers[i];
     const Buffer& before = unchanged.buffers[i];
-    const bool input = buffer.purpose == Purpose::kInput;
-    const bool prepared = buffer.purpose == Purpose::kPrepared;
+    const bool rows = buffer.purpose == Purpose::kInput || buffer.purpose == Purpose::kResult;
+    if (buffer.purpose != before.purpose || buffer.device != before.device || (rows && buffer.value != before.value)) {
+      continue;
+    }
+    if (rows) {
+      const Bytes bytes = std::min(buffer.bytes, before.bytes);
+      const Bytes offset = buffer.offset;
+      buffer = before;
+      buffer.bytes = bytes;
+      buffer.offset = offset;
+      continue;
+    }
+    buffer.value = buffer.value.valid() ? buffer.value : before.value;
+    buffer.param = buffer.param.valid() ? buffer.param : before.param;
+    buffer.ring = before.ring;
     if (buffer.purpose != Purpose::kOptimizer && buffer.purpose != Purpose::kHeadOptimizer) {
       buffer.state = before.state;
     }
-    if (!input) {
-      buffer.ring = before.ring;
-    }
-    if (!prepared) {
+    if (buffer.purpose != Purpose::kPrepared) {
       buffer.node = before.node;
       buffer.node_input = before.node_input;
     }
-    if (input || prepared || buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kOptimizer ||
-        buffer.purpose == Purpose::kState) {
+    if (before.head < 0) {
       buffer.head = before.head;
-      buffer.head_pass = before.head_pass;
       buffer.shard = before.shard;
     }
-    if (input || buffer.purpose == Purpose::kResult) {
-      buffer.replica = input ? before.replica : buffer.replica;
-      buffer.bytes = std::min(buffer.bytes, before.bytes);
-    }
+    buffer.head_pass = before.persistent ? before.head_pass : buffer.head_pass;
   }
 }
 
