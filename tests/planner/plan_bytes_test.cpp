@@ -99,10 +99,8 @@ void ignore_unused(Program& program, const Program& unchanged) {
       buffer.node = before.node;
       buffer.node_input = before.node_input;
     }
-    if (before.head < 0) {
-      buffer.head = before.head;
-      buffer.shard = before.shard;
-    }
+    buffer.head = before.head < 0 ? before.head : buffer.head;
+    buffer.shard = before.shard < 0 ? before.shard : buffer.shard;
     buffer.head_pass = before.persistent ? before.head_pass : buffer.head_pass;
   }
 }
