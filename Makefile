@@ -55,6 +55,7 @@ test-faults: build
 test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_fault_injection_test
 	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
+	@XRUN_FAULT_RUNS=all build/release/xrun_planner_test --gtest_filter=PlanBytes*
 
 # Runs the commands of docs/start/walkthrough.md and docs/guide/data.md in new directories and checks their output; needs
 # ../shared/data.

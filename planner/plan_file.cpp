@@ -140,18 +140,39 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
                  std::to_string(plan.machine.threads) + " threads, this machine has " +
                  std::to_string(machine.devices) + " with " + std::to_string(machine.threads));
   }
+  for (const Program* program : {&plan.training, &plan.inference}) {
+    Bytes arenas = 0;
+    for (const Arena& arena : program->arenas) {
+      arenas += arena.bytes;
+    }
+    if (machine.memory > 0 && arenas > machine.memory) {
+      return stale("plan " + plan.id + " needs " + format_bytes(arenas) + " for a program, this machine has " +
+                   format_bytes(machine.memory) + " to give");
+    }
+    for (int device = 0; device < machine.devices; ++device) {
+      if (program->threads[static_cast<size_t>(device)] != machine.threads_of(device)) {
+        return stale("plan " + plan.id + " gives device " + std::to_string(device) + " " +
+                     std::to_string(program->threads[static_cast<size_t>(device)]) + " threads, this machine has " +
+                     std::to_string(machine.threads_of(device)) + " for it");
+      }
+    }
+  }
   const Bytes bytes = run_memory(training, plan.training, plan.inference).sum();
   if (machine.memory > 0 && bytes > machine.memory) {
     return stale("plan " + plan.id + " needs " + format_bytes(bytes) + ", this machine has " +
                  format_bytes(machine.memory) + " to give");
   }
+  const Bytes node = std::ranges::max(memory_of_nodes(plan.training, machine));
+  if (machine.nodes() > 1 && machine.node_memory > 0 && node > machine.node_memory) {
+    return stale("plan " + plan.id + " needs " + format_bytes(node) + " on a node, this machine has " +
+                 format_bytes(machine.node_memory) + " to give there");
+  }
   XRUN_TRY(verify_structure(plan.training, &training.graph));
-  XRUN_TRY(verify_operands(plan.training, training));
-  XRUN_TRY(verify_values(plan.training, training));
+  XRUN_TRY(verify_module(plan.training, training));
+  XRUN_TRY(verify_hints(plan.training, training, machine));
   if (inference != nullptr) {
     XRUN_TRY(verify_structure(plan.inference, &inference->graph));
-    XRUN_TRY(verify_operands(plan.inference, *inference));
-    XRUN_TRY(verify_values(plan.inference, *inference));
+    XRUN_TRY(verify_module(plan.inference, *inference));
   }
   return {};
 }

@@ -134,6 +134,7 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   XRUN_TRY(check_smaller_steps(plan, training, limits));
   XRUN_TRY(verify_program(plan.training, training, limits.total));
   XRUN_TRY(verify_program(plan.inference, inference, limits.total));
+  XRUN_TRY(verify_hints(plan.training, training, machine));
   plan.sources = training.sources;
   plan.math_digest = training.math_digest;
   plan.facts_digest = training_facts.digest;

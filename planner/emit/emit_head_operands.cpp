@@ -1,6 +1,6 @@
 // Operands of head passes: rows of features and labels, softmax, class weights, results, and copies between the rows of
 // a pass and those of the batch.
-// Tests: tests/planner/emit/emit_test.cpp, tests/planner/verify/verify_operands_test.cpp
+// Tests: tests/planner/emit/emit_test.cpp, tests/planner/verify/verify_module_test.cpp
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {

@@ -1,6 +1,6 @@
 // Operands of stage passes and of whole buffers: the offset of a value at the first row block of an instruction, and
 // the step from one row block to the next.
-// Tests: tests/planner/emit/emit_test.cpp, tests/planner/verify/verify_operands_test.cpp
+// Tests: tests/planner/emit/emit_test.cpp, tests/planner/verify/verify_module_test.cpp
 #include <algorithm>
 
 #include "graph/base/check.h"

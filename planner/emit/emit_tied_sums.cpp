@@ -1,7 +1,7 @@
 // Emits the sums of the gradients of tied weights (graph/passes/untie.h). Each stage that reads a tied weight has one
 // copy of it, which belongs to the holder: the first reader in that stage. The stages send the gradients of their
 // readers to each other, and each stage adds the gradients of all readers.
-// Tests: tests/planner/verify/verify_operands_test.cpp, tests/runtime/runs/tied_weights_test.cpp
+// Tests: tests/planner/verify/verify_module_test.cpp, tests/runtime/runs/tied_weights_test.cpp
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Tests: tests/planner/verify/verify_operands_test.cpp
+// Tests: tests/planner/verify/verify_module_test.cpp
 #include "planner/program/head_plan.h"
 
 #include <algorithm>

@@ -48,6 +48,25 @@ Bytes save_staging(const Program& program) {
   return std::min(bytes, kSaveStaging);
 }
 
+std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine) {
+  std::vector<Bytes> nodes(static_cast<size_t>(machine.nodes()), 0);
+  for (const Arena& arena : program.arenas) {
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const bool has = arena.device == kHost || machine.node_of(arena.device) == static_cast<int>(n);
+      nodes[n] += has ? arena.bytes : 0;
+    }
+  }
+  return nodes;
+}
+
+Bytes largest_device_of(const Program& program) {
+  Bytes largest = 0;
+  for (const Arena& arena : program.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  return largest;
+}
+
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference) {
   RunMemory memory{.training = arenas_of(training), .saving = saving_of(module, training)};
   for (const SourceSpec& source : module.data.sources) {

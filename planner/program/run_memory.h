@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/module.h"
+#include "planner/program/machine.h"
 #include "planner/program/program.h"
 
 namespace xrun::planner {
@@ -25,6 +26,11 @@ int writers_of_rank(const Program& program, int rank);
 // The memory for copies of rows that steps change before a background save has written them. It is at most the size of
 // all weights and states.
 Bytes save_staging(const Program& program);
+
+// Returns the size of the largest arena of a device, without the host's.
+Bytes largest_device_of(const Program& program);
+// Returns the arena bytes of each node, with its host arena.
+std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine);
 
 // Computes the memory of a run from the module and the programs, for one rank, without opening any data source.
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference);

@@ -118,25 +118,6 @@ Seconds work_of(const Program& program) {
 
 Bytes Fitted::largest_node() const { return nodes.empty() ? 0 : std::ranges::max(nodes); }
 
-std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine) {
-  std::vector<Bytes> nodes(static_cast<size_t>(machine.nodes()), 0);
-  for (const Arena& arena : program.arenas) {
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      const bool has = arena.device == kHost || machine.node_of(arena.device) == static_cast<int>(n);
-      nodes[n] += has ? arena.bytes : 0;
-    }
-  }
-  return nodes;
-}
-
-Bytes largest_device_of(const Program& program) {
-  Bytes largest = 0;
-  for (const Arena& arena : program.arenas) {
-    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
-  }
-  return largest;
-}
-
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost) {
   predict_durations(program, module, cost);
   XRUN_ASSIGN(const ProgramTimes times, simulate(program, cost.machine()));

@@ -48,12 +48,6 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine);
 // Returns the seconds in which workers compute in a step, summed over all workers.
 Seconds work_of(const Program& program);
 
-// Returns the size of the largest arena of a device, without the host's.
-Bytes largest_device_of(const Program& program);
-
-// Returns the arena bytes of each node, with its host arena.
-std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine);
-
 // Sets the predicted duration of each instruction of a training program and returns the prediction of a step. Errors:
 // those of `simulate`.
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost);

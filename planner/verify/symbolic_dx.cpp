@@ -46,6 +46,7 @@ Status SymbolicRun::sum_dx() {
   XRUN_ASSIGN(const DxTerm result, dx_term(all, one_->shard));
   XRUN_ASSIGN(const Operand* has, next({.role = Role::kDx, .access = Access::kWrite, .index = result.shards.front()}));
   const HeadGradientRows rows = dx_rows(program_, graph_, head(), result, one_->replica, one_->gather);
+  XRUN_TRY(check_aligned(*has, sizeof(float)));
   if (has->bytes != rows.bytes || result.shards.size() < 2) {
     return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(has->role));
   }
@@ -92,6 +93,7 @@ Status SymbolicRun::take_dx_term(const ClassRange& classes) {
   XRUN_ASSIGN(const DxTerm term, dx_term(classes, one_->operands[at_].index));
   XRUN_ASSIGN(const Operand* has, next({.role = Role::kDx, .access = Access::kRead, .index = term.shards.front()}));
   const HeadGradientRows rows = dx_rows(program_, graph_, head(), term, one_->replica, one_->gather);
+  XRUN_TRY(check_aligned(*has, sizeof(float)));
   if (has->bytes != rows.bytes) {
     return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(has->role));
   }

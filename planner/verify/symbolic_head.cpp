@@ -26,8 +26,12 @@ std::vector<SymbolicState::Segment> SymbolicRun::segments(const HeadPlan& head, 
 }
 
 Status SymbolicRun::take_rows(Role role, ValueId value) {
-  return take({.role = role, .access = Access::kRead}, value_of(value),
-              segments(head(), one_->head_pass, bytes_of(value, 1)));
+  XRUN_TRY(take({.role = role, .access = Access::kRead}, value_of(value),
+                segments(head(), one_->head_pass, bytes_of(value, 1))));
+  const Buffer& buffer = program_.buffer(one_->operands[at_ - 1].buffer);
+  return buffer.value == value ? Status()
+                               : at_fault("has the rows of `{}` in buffer {} ({}), which is for another value",
+                                          graph_.value(value).name, buffer.id.index, buffer.name);
 }
 
 Status SymbolicRun::take_softmax(Access access) {

@@ -99,7 +99,7 @@ Status SymbolicRun::take_local(const Operand& operand, ValueId value) {
   const Buffer& buffer = program_.buffer(operand.buffer);
   const Bytes bytes = bytes_of(value, program_.norm_rows);
   if (buffer.purpose != Purpose::kScratch || operand.step != slice_of(buffer.id) || operand.bytes != bytes ||
-      operand.offset + bytes > operand.step || operand.offset % kAlignment != 0) {
+      operand.offset + bytes > operand.step || operand.offset % kAlignment != 0 || operand.step % kAlignment != 0) {
     return at_fault("has value `{}` outside of the slices of buffer {} ({})", graph_.value(value).name, buffer.id.index,
                     buffer.name);
   }
@@ -124,6 +124,7 @@ Status SymbolicRun::take_block_rows(const Operand& operand, ValueId value) {
     return at_fault("has no row blocks of `{}` as its operand {} ({})", graph_.value(value).name, at_ - 1,
                     name_of(operand.role));
   }
+  XRUN_TRY(check_aligned(operand, alignment_of(block)));
   const bool reads = operand.access == Access::kRead;
   const Bytes bytes = bytes_of(value, program_.micro_batch_rows());
   const Bytes origin = bytes_of(value, program_.micro_batch_rows() * one_->micro_batch);
@@ -146,6 +147,7 @@ Status SymbolicRun::add_gradient(const Operand& operand, ValueId gradient) {
       operand.step != program_.buffer(operand.buffer).bytes / program_.partials_of_replica()) {
     return at_fault("adds `{}` to no gradient", graph_.value(gradient).name);
   }
+  XRUN_TRY(check_aligned(operand, sizeof(float)));
   const int m = one_->micro_batch;
   const int64_t blocks = program_.batch / program_.norm_rows / program_.micro_batches;
   const int64_t first = program_.partial_of(blocks * m);

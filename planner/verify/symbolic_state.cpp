@@ -4,12 +4,6 @@
 #include <algorithm>
 
 namespace xrun::planner {
-namespace {
-
-// The maximum number of pieces that exchanges and copies move, which bounds the time of a run to some seconds.
-constexpr int64_t kMostWork = int64_t{1} << 25;
-
-}  // namespace
 
 SymbolicState::SymbolicState(const Program& program, const Module& module)
     : program_(program), module_(module), graph_(module.graph), contents_(program.buffers.size()) {}
@@ -18,12 +12,6 @@ void SymbolicState::begin(const Instruction& one) {
   one_ = &one;
   at_ = 0;
   touches_.clear();
-}
-
-Status SymbolicState::check_work() const {
-  return work_ <= kMostWork
-             ? Status()
-             : at_fault("moves more blocks than can be verified: plan for fewer devices or micro-batches");
 }
 
 Bytes SymbolicState::slice_of(BufferId scratch) const {
@@ -54,6 +42,14 @@ Result<const Operand*> SymbolicState::next(const Operand& wanted) {
 Status SymbolicState::take(const Operand& wanted, const Content& content, std::span<const Segment> segments) {
   XRUN_ASSIGN(const Operand* has, next(wanted));
   XRUN_TRY(touch(*has, has->offset, has->bytes, has->access != Access::kRead));
+  // The runtime finds the sums of a tensor by their place among all sums.
+  if (content.what == What::kNorms && has->offset != segments.front().origin) {
+    return at_fault("has sums of squares at byte {} of buffer {} ({}) instead of {}", has->offset, has->buffer.index,
+                    program_.buffer(has->buffer).name, segments.front().origin);
+  }
+  const Bytes unit =
+      content.what == What::kNorms ? static_cast<Bytes>(sizeof(double)) : alignment_of(segments.front().bytes);
+  XRUN_TRY(check_aligned(*has, unit));
   Bytes place = has->offset;
   for (const Segment& segment : segments) {
     if (place + segment.bytes > has->offset + has->bytes) {
@@ -97,17 +93,28 @@ Status SymbolicState::take_scratch(Bytes least, bool by_worker) {
   XRUN_ASSIGN(const Operand* has,
               next({.role = Role::kScratch, .access = Access::kWrite, .by = by_worker ? By::kWorker : By::kNothing}));
   const Buffer& buffer = program_.buffer(has->buffer);
+  if (buffer.purpose != (by_worker ? Purpose::kScratch : Purpose::kHeadScratch)) {
+    return at_fault("cannot work in buffer {} ({})", buffer.id.index, buffer.name);
+  }
   if (by_worker && (has->step != slice_of(buffer.id) || has->offset + has->bytes > has->step)) {
     return at_fault("has scratch memory outside of the slices of buffer {} ({})", buffer.id.index, buffer.name);
   }
   if (has->bytes < least) {
     return at_fault("has {} of {} bytes of scratch for a head pass", has->bytes, least);
   }
+  XRUN_TRY(check_aligned(*has, kAlignment));
   const Bytes begin = by_worker ? 0 : has->offset;
   const Bytes bytes = by_worker ? buffer.bytes : has->bytes;
   XRUN_TRY(touch(*has, begin, bytes, true));
   put(buffer.id, begin, bytes, {}, 0);
   return {};
+}
+
+Status SymbolicState::check_aligned(const Operand& operand, Bytes unit) const {
+  return operand.offset % unit == 0 && operand.step % unit == 0
+             ? Status()
+             : at_fault("has an operand {} ({}) that does not begin at a multiple of {} bytes", at_ - 1,
+                        name_of(operand.role), unit);
 }
 
 Error SymbolicState::lacks(BufferId id, const Contents::Piece& found, const Content& wanted) const {
@@ -129,9 +136,12 @@ void SymbolicState::put(BufferId id, Bytes begin, Bytes bytes, const Content& co
 
 Status SymbolicState::touch(const Operand& operand, Bytes begin, Bytes bytes, bool writes, int32_t tag) {
   const Buffer& buffer = program_.buffer(operand.buffer);
-  if (begin < 0 || bytes < 0 || begin > buffer.bytes || bytes > buffer.bytes - begin) {
+  // Inputs are read from the slot of the ring that the step uses.
+  const bool input = buffer.purpose == Purpose::kInput;
+  const Bytes most = !input ? buffer.bytes : buffer.ring == 0 ? bytes_of(buffer.value, program_.batch) : 0;
+  if (begin < 0 || bytes < 0 || begin > most || bytes > most - begin) {
     return at_fault("accesses bytes {} to {} of buffer {} ({}), which has {}", begin, begin + bytes, buffer.id.index,
-                    buffer.name, buffer.bytes);
+                    buffer.name, most);
   }
   touches_.push_back({operand.buffer, begin, begin + bytes, writes, tag});
   return {};
@@ -169,85 +179,6 @@ Status SymbolicState::end() {
     return at_fault("has an operand {} ({}) too many", at_, name_of(one_->operands[at_].role));
   }
   return check_apart(touches_);
-}
-
-Status SymbolicState::exchange(std::span<const Instruction> members) {
-  std::vector<Block> sent;
-  std::vector<Block> received;
-  for (const Instruction& member : members) {
-    begin(member);
-    for (size_t i = 0; i < member.operands.size(); ++i) {
-      const Operand& operand = member.operands[i];
-      const bool sends = operand.role == Role::kSent;
-      if ((!sends && operand.role != Role::kReceived) || operand.by != By::kNothing || operand.node.valid() ||
-          operand.param.valid() || operand.step != 0 || operand.access != (sends ? Access::kRead : Access::kWrite)) {
-        return at_fault("has an operand {} ({}) that is not a block", i, name_of(operand.role));
-      }
-      XRUN_TRY(touch(operand, operand.offset, operand.bytes, !sends));
-      (sends ? sent : received)
-          .push_back(sends ? Block{member.device, operand.index, i, &member}
-                           : Block{operand.index, member.device, i, &member});
-    }
-    XRUN_TRY(check_apart(touches_));
-  }
-  const auto order = [](const Block& block) { return std::tuple(block.from, block.to, block.at); };
-  std::ranges::sort(sent, {}, order);
-  std::ranges::sort(received, {}, order);
-  return move_blocks(sent, received);
-}
-
-// Moves the contents of all blocks, which are sorted by sender and receiver: first all are read, then all are written.
-Status SymbolicState::move_blocks(std::span<const Block> sent, std::span<const Block> received) {
-  struct Moved {
-    BufferId to;
-    Contents::Piece piece;
-  };
-  std::vector<Moved> moved;
-  for (size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
-    one_ = i < received.size() ? received[i].member : sent[i].member;
-    if (i >= sent.size() || i >= received.size() || sent[i].from != received[i].from || sent[i].to != received[i].to) {
-      return at_fault("sends a block that no member receives, or receives one that no member sends");
-    }
-    const Operand& from = sent[i].member->operands[sent[i].at];
-    const Operand& to = received[i].member->operands[received[i].at];
-    if (from.bytes != to.bytes) {
-      return at_fault("receives {} bytes of device {}, which sends {}", to.bytes, sent[i].from, from.bytes);
-    }
-    contents(from.buffer).for_each(from.offset, from.offset + from.bytes, [&](Contents::Piece piece) {
-      piece.begin += to.offset - from.offset;
-      piece.end += to.offset - from.offset;
-      moved.push_back({to.buffer, piece});
-    });
-    if (work_ + std::ssize(moved) > kMostWork) {
-      break;  // `run` refuses the program
-    }
-  }
-  for (const auto& [to, piece] : moved) {
-    put(to, piece.begin, piece.end - piece.begin, piece.content, piece.origin);
-  }
-  work_ += std::ssize(moved);
-  return {};
-}
-
-Status SymbolicState::copy() {
-  while (next_is(Role::kFrom)) {
-    XRUN_ASSIGN(const Operand* from, next({.role = Role::kFrom, .access = Access::kRead}));
-    XRUN_ASSIGN(const Operand* to, next({.role = Role::kTo, .access = Access::kWrite}));
-    if (from->bytes != to->bytes) {
-      return at_fault("copies {} bytes to {}", from->bytes, to->bytes);
-    }
-    XRUN_TRY(touch(*from, from->offset, from->bytes, false));
-    XRUN_TRY(touch(*to, to->offset, to->bytes, true));
-    std::vector<Contents::Piece> pieces;
-    contents(from->buffer).for_each(from->offset, from->offset + from->bytes, [&](const Contents::Piece& piece) {
-      pieces.push_back(piece);
-    });
-    for (const Contents::Piece& piece : pieces) {
-      put(to->buffer, piece.begin + to->offset - from->offset, piece.end - piece.begin, piece.content, piece.origin);
-    }
-    work_ += std::ssize(pieces);
-  }
-  return end();
 }
 
 }  // namespace xrun::planner

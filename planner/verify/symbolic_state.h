@@ -2,6 +2,7 @@
 // runs, with functions that take its operands one after the other.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -53,8 +54,14 @@ class SymbolicState {
   }
   // Takes the next operand, which must be a whole persistent buffer with these contents. An update makes them new.
   Status take_kept(const Operand& wanted, Content content);
-  // Takes scratch memory of at least `least` bytes: one piece, or a slice for each worker.
+  // Takes scratch memory of at least `least` bytes: a part of a buffer of head passes or, for passes of a stage and
+  // updates, of the slice of each worker.
   Status take_scratch(Bytes least, bool by_worker);
+  // Returns the largest power of two, at most kAlignment, that divides a number of bytes. Parts of this size that
+  // follow one another from the start of a buffer have this alignment.
+  static Bytes alignment_of(Bytes bytes) { return bytes == 0 ? 1 : std::min<Bytes>(bytes & -bytes, kAlignment); }
+  // Checks that an operand begins at a multiple of `unit` bytes, and so does each of its parts that `step` moves.
+  Status check_aligned(const Operand& operand, Bytes unit) const;
   // Checks that there are no more operands, and that no bytes are written that another operand accesses.
   Status end();
 
@@ -63,7 +70,7 @@ class SymbolicState {
   void put(BufferId buffer, Bytes begin, Bytes bytes, const Content& content, Bytes origin);
   // Returns the symbol that all of these bytes hold, as one piece; kNothing if they hold several.
   Contents::Piece piece_at(BufferId buffer, Bytes begin, Bytes bytes) const;
-  // Records an access. Errors: the bytes are outside of the buffer.
+  // Records an access. Errors: the bytes are outside of the buffer or, for an input, of its rows in a slot of the ring.
   Status touch(const Operand& operand, Bytes begin, Bytes bytes, bool writes, int32_t tag = -1);
   Status check_apart(std::vector<Touch>& touches) const;
   Error lacks(BufferId buffer, const Contents::Piece& found, const Content& wanted) const;
@@ -89,6 +96,7 @@ class SymbolicState {
   std::vector<Touch> touches_;        // accesses of the instruction, or of a node of a stage pass
 
  private:
+  Status check_block(const Operand& operand) const;
   Status move_blocks(std::span<const Block> sent, std::span<const Block> received);
 
   int64_t work_ = 0;  // number of pieces that exchanges and copies have moved

@@ -52,6 +52,7 @@ Result<ParamId> SymbolicRun::take_gradient(Access access) {
       has->step != program_.buffer(has->buffer).bytes / program_.partials_of_replica()) {
     return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(has->role));
   }
+  XRUN_TRY(check_aligned(*has, sizeof(float)));
   if (access == Access::kUpdate) {
     return param;
   }
@@ -94,15 +95,20 @@ Status SymbolicRun::sum_replicas() {
     }
     std::map<int, const Operand*> terms;  // key: replica
     XRUN_ASSIGN(const Operand* own, next({.role = Role::kSum, .access = Access::kUpdate, .param = param}));
+    XRUN_TRY(check_aligned(*own, sizeof(float)));
     terms[one_->replica] = own;
     const Contents::Piece mine = piece_at(own->buffer, own->offset, own->bytes);
     while (next_is(Role::kTerm)) {
       const int replica = one_->operands[at_].index;
       XRUN_ASSIGN(const Operand* term,
                   next({.role = Role::kTerm, .access = Access::kUpdate, .param = param, .index = replica}));
+      XRUN_TRY(check_aligned(*term, sizeof(float)));
       if (!terms.emplace(replica, term).second || term->bytes != own->bytes) {
         return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(term->role));
       }
+    }
+    if (own->bytes % static_cast<Bytes>(sizeof(float)) != 0 || mine.origin % static_cast<Bytes>(sizeof(float)) != 0) {
+      return at_fault("sums a part of a number of `{}`", graph_.param(param).name);
     }
     if (mine.content.what != What::kSum || mine.content.id != param.index) {
       return lacks(own->buffer, {own->offset, own->offset + own->bytes, mine.content, 0},
@@ -113,6 +119,10 @@ Status SymbolicRun::sum_replicas() {
     const int first = mine.content.first - before * length;
     int next_first = first;
     for (const auto& [replica, term] : terms) {
+      if (!inside(replica, next_first, next_first + length)) {
+        return at_fault("has the term of replica {} where replicas {} to {} are next", replica, next_first,
+                        next_first + length - 1);
+      }
       XRUN_TRY(touch(*term, term->offset, term->bytes, true));
       XRUN_TRY(
           need(term->buffer, term->offset, term->bytes, sum_of(param, next_first, next_first + length), mine.origin));
@@ -140,6 +150,7 @@ Status SymbolicRun::sum_readers() {
       XRUN_ASSIGN(
           const Operand* has,
           next({.role = role, .access = Access::kUpdate, .param = reader, .index = static_cast<int32_t>(index)}));
+      XRUN_TRY(check_aligned(*has, sizeof(float)));
       if (!has_gradient(reader) || has->bytes != gradient_bytes(reader)) {
         return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(role));
       }
@@ -241,6 +252,7 @@ Status SymbolicRun::update_weight(std::set<ParamId>& changed) {
   if (pairs->bytes != bytes * program_.senders()) {
     return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(pairs->role));
   }
+  XRUN_TRY(check_aligned(*pairs, sizeof(GradientPair)));
   XRUN_TRY(touch(*pairs, pairs->offset, pairs->bytes, false));
   for (int sender = 0; sender < program_.senders(); ++sender) {
     XRUN_TRY(need(pairs->buffer, pairs->offset + sender * bytes, bytes,

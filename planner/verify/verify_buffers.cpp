@@ -3,7 +3,7 @@
 // purpose. Then the buffers are checked together: everything that the executor looks up must exist, such as the weight
 // of each gradient, the states of each weight, and each input in each slot of the ring. verify_head_buffers.cpp checks
 // the buffers of heads.
-// Tests: tests/planner/verify/verify_operands_test.cpp
+// Tests: tests/planner/verify/verify_module_test.cpp
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -109,6 +109,12 @@ class Buffers {
     if (program_.training == graph_.param_grads.empty() && !graph_.params.empty()) {
       return wrong("a program for {} of a graph for {}", program_.training ? "training" : "inference",
                    program_.training ? "inference" : "training");
+    }
+    // In a deterministic step the number of partials, and with it the order of sums, does not depend on the plan.
+    const int64_t partials = std::min<int64_t>(4, program_.batch / program_.norm_rows);
+    if (program_.training && (program_.deterministic ? program_.partials != partials : module_.train.deterministic)) {
+      return wrong("a step with {} partials of gradients, where a deterministic one has {}", program_.partials,
+                   partials);
     }
     const CompressSpec& compress = module_.train.compress;
     const bool per_node = program_.training && compress.is_on() && compress.per_node;

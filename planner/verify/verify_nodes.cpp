@@ -1,5 +1,5 @@
 // Checks the nodes of stages: those of the forward pass, those that run again, and those of the backward pass.
-// Tests: tests/planner/verify/verify_operands_test.cpp
+// Tests: tests/planner/verify/verify_module_test.cpp
 #include <algorithm>
 #include <set>
 

@@ -50,21 +50,16 @@ class ParamBuffers {
 // Checks that every buffer belongs to something in the module and has the size of its contents, and that the buffers
 // exist on which the executor relies: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
-// Checks that the heads equal the heads of the module, and checks the buffers of heads like verify_buffers.
+// Checks that the heads are those of the module.
+Status verify_heads(const Program& program, const Module& module);
+// Checks the buffers of heads like verify_buffers. REQUIRES: verify_heads.
 Status verify_head_buffers(const Program& program, const Module& module);
 
 // Checks that stages are ranges of the forward nodes in order, that each backward node is in one stage, and that a
 // stage runs only its own nodes again.
 Status verify_nodes(const Program& program, const Graph& graph);
 
-// Check that the operands of every instruction are those that follow from the module and the buffers. REQUIRES: the
-// buffers are verified.
-Status verify_stage_operands(const Program& program, const Module& module);
-Status verify_head_operands(const Program& program, const Module& module);      // passes over the shards of heads
-Status verify_join_operands(const Program& program, const Module& module);      // combined shards, copied rows
-Status verify_update_operands(const Program& program, const Module& module);    // the end of a step
-Status verify_exchange_operands(const Program& program, const Module& module);  // exchanges; calls the next two
-Status verify_head_exchanges(const Program& program, const Module& module);
-Status verify_gradient_exchanges(const Program& program, const Module& module);
+// Runs the program over symbols (planner/verify/symbolic_run.h). REQUIRES: the checks above have accepted the program.
+Status verify_values(const Program& program, const Module& module);
 
 }  // namespace xrun::planner

@@ -148,31 +148,6 @@ class Structure {
            std::has_single_bit(static_cast<uint64_t>(head.class_block));
   }
 
-  // Checks the classifier, the loss and the metrics of a head. REQUIRES: there is a graph, which has these nodes.
-  Status check_head_nodes(const HeadPlan& head) const {
-    const Node& node = graph_->node(head.node);
-    const TensorType& weight = graph_->value(graph_->param(head.weight).value).type;
-    if (node.op->head == nullptr || node.outputs.empty() || node.outputs[0] != head.logits || node.inputs.empty() ||
-        node.inputs[0] != head.feature || weight.dims != std::vector<int64_t>{head.classes, head.dim}) {
-      return wrong("node {} is not the classifier of a head of {} classes", head.node.index, head.classes);
-    }
-    if (program_.training && head.frozen != graph_->param(head.weight).frozen) {
-      return wrong("the head of node {} is {}frozen in the graph", head.node.index, head.frozen ? "not " : "");
-    }
-    if (head.loss.valid()) {
-      const Node& loss = graph_->node(head.loss);
-      if (loss.op->margin == nullptr || !loss.op->margin(loss.attrs).ok() || loss.inputs[0] != head.logits) {
-        return wrong("node {} is not a loss on a head", head.loss.index);
-      }
-    }
-    for (const NodeId metric : head.metrics) {
-      if (graph_->node(metric).op->metric_k == nullptr || graph_->node(metric).inputs[0] != head.logits) {
-        return wrong("node {} is not a metric on a head", metric.index);
-      }
-    }
-    return {};
-  }
-
   Status check_head(const HeadPlan& head) const {
     const auto optional_value = [&](ValueId id) { return !id.valid() || is_value(id); };
     const auto optional_node = [&](NodeId id) { return !id.valid() || is_node(id); };
@@ -188,9 +163,6 @@ class Structure {
     }
     if (head.head < 0 || (graph_ && !inside(head.head, 0, count(graph_->heads)))) {
       return wrong("head {} is not in the graph", head.head);
-    }
-    if (graph_) {
-      XRUN_TRY(check_head_nodes(head));
     }
     if (!inside(head.classes, 1, kMostClasses) || !inside(head.dim, 1, int64_t{1} << 20) || !is_class_block(head) ||
         !inside(head.top_k, 0, std::min<int64_t>(head.classes, 65536) + 1)) {
@@ -322,8 +294,14 @@ Status verify_program(const Program& program, const Module& module, Bytes memory
   XRUN_TRY(verify_passes(program));
   XRUN_TRY(verify_order(program));
   XRUN_TRY(verify_memory(program, memory));
-  XRUN_TRY(verify_operands(program, module));
-  XRUN_TRY(verify_blocks(program));
+  return verify_module(program, module);
+}
+
+Status verify_module(const Program& program, const Module& module) {
+  XRUN_TRY(verify_heads(program, module));
+  XRUN_TRY(verify_buffers(program, module));
+  XRUN_TRY(verify_head_buffers(program, module));
+  XRUN_TRY(verify_nodes(program, module.graph));
   return verify_values(program, module);
 }
 

@@ -4,6 +4,7 @@
 
 #include "graph/base/result.h"
 #include "graph/module.h"
+#include "planner/program/machine.h"
 #include "planner/program/program.h"
 
 namespace xrun::planner {
@@ -25,10 +26,6 @@ Status verify_structure(const Program& program, const Graph* graph);
 //   - Every class row has one owner, and an owner has whole class blocks.
 Status verify_passes(const Program& program);
 
-// Checks that every block that a member of an exchange sends is received, with equal size, by the member that the
-// operand names, and that no other blocks are received. REQUIRES: verify_passes.
-Status verify_blocks(const Program& program);
-
 // Checks that dependencies are earlier instructions, that two accesses to the same bytes are ordered if one of them is
 // a write, and that nothing is read before it is written. REQUIRES: verify_structure.
 Status verify_order(const Program& program);
@@ -38,14 +35,16 @@ Status verify_order(const Program& program);
 // take at most `memory` bytes (0: no limit). REQUIRES: verify_structure.
 Status verify_memory(const Program& program, Bytes memory);
 
-// Compares the program with the module: the heads are equal; every operand of every node and of every other instruction
-// has a place that is large enough; slices of workers have space for all values that are alive at the same time; every
-// forward node is in one stage, in order. REQUIRES: verify_structure and verify_passes.
-Status verify_operands(const Program& program, const Module& module);
+// Compares the program with the module. The heads are equal, buffers are large enough, and every forward node is in one
+// stage, in order. Then the program runs over symbols (planner/verify/symbolic_run.h): every operand is inside its
+// buffer and has the alignment and the size that the executor relies on, every block that is sent is received, every
+// instruction reads what the module asks for, of this step, and the step ends with all weights updated and all results
+// complete. REQUIRES: verify_structure, verify_passes, verify_order and verify_memory have accepted the program.
+Status verify_module(const Program& program, const Module& module);
 
-// Runs the program over symbols (planner/verify/symbolic_run.h) and checks that every instruction reads what the module
-// asks for, of this step, and that the step ends with all weights updated and all results complete. REQUIRES: all
-// checks above have accepted the program, except that of the blocks.
-Status verify_values(const Program& program, const Module& module);
+// Checks that a training program keeps the hints of the module's schedule, and that no device needs more than its
+// `memory_limit`. Errors: kContent XG0625 with the place of the hint. REQUIRES: verify_module, and the devices of the
+// program are those of `machine`.
+Status verify_hints(const Program& program, const Module& module, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -122,9 +122,10 @@ TEST(Segments, DamagedSegmentsAreFound) {
       kCut);
   // The partials of a bucket are not summed, or are summed twice.
   expect_operand_found(
-      "leaves out the gradient", [](Program& p) { all_of(p, Kind::kFoldPartials)[0]->operands.pop_back(); }, kCut);
+      "lack the gradient of `layer1.linear.weight` of replica 0; they hold the complete partial 0",
+      [](Program& p) { all_of(p, Kind::kFoldPartials)[0]->operands.pop_back(); }, kCut);
   expect_operand_found(
-      "again",
+      "lack the complete partial 0 of the gradient of `layer1.linear.weight`; they hold the gradient of",
       [](Program& p) {
         const auto folds = all_of(p, Kind::kFoldPartials);
         folds[1]->operands.push_back(folds[0]->operands[0]);
@@ -132,7 +133,7 @@ TEST(Segments, DamagedSegmentsAreFound) {
       kCut);
   // The partials of a gradient are summed before its segment has added to them.
   expect_operand_found(
-      "adds to gradients that were summed or sent already",
+      "lack the complete partial 1 of the gradient of `layer0.linear.weight`; they hold zeros",
       [](Program& p) {
         const auto folds = all_of(p, Kind::kFoldPartials);
         folds[0]->operands.push_back(folds[1]->operands.back());

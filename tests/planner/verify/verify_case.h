@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "planner/verify/verify_parts.h"
 #include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 
@@ -140,15 +141,16 @@ inline void expect_found(const std::string& words, const std::function<void(Prog
   EXPECT_NE(said.find(words), std::string::npos) << "wanted: " << words << "\nsaid: " << said;
 }
 
-// Expects that the check of operands finds the damage. It runs alone, because the check of memory would also find it.
+// Expects that the comparison with the module finds the damage. It runs alone, because the check of memory would also
+// find it.
 inline void expect_operand_found(const std::string& words, const std::function<void(Program&)>& damage,
                                  const CaseOptions& options = {}) {
   Case made = make_case(options);
-  const Status sound = verify_operands(made.program, made.module);
+  const Status sound = verify_module(made.program, made.module);
   ASSERT_TRUE(sound.ok()) << sound.error().message;
   damage(made.program);
   derive_all(made.program);
-  const Status status = verify_operands(made.program, made.module);
+  const Status status = verify_module(made.program, made.module);
   ASSERT_FALSE(status.ok()) << words;
   EXPECT_NE(status.error().message.find(words), std::string::npos)
       << "wanted: " << words << "\nsaid: " << status.error().message;

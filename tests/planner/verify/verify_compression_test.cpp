@@ -68,11 +68,11 @@ TEST(VerifyCompression, EachReplicaOfAStageCompressesOnceAndSendsItsPairsToTheOt
 }
 
 TEST(VerifyCompression, ACompressionWithAnotherPlaceOrStateIsFound) {
-  expect_found("wrong operand", [](Program& p) {
+  expect_found("(stem.weight.pairs) lack the pairs of `stem.weight` from sender 1; they hold nothing", [](Program& p) {
     Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kCompress && i.replica == 1; });
     operand(one, Role::kPairs).offset = 0;  // the memory of replica 0's pairs
   });
-  expect_found("cannot work on", [](Program& p) {
+  expect_found("lack the old state 0 of the optimizer for `stem.weight`", [](Program& p) {
     Instruction& one = find(p, Kind::kCompress);
     operand(one, Role::kState).buffer =
         find_buffer(p, [&](const Buffer& buffer) {
@@ -90,11 +90,11 @@ TEST(VerifyCompression, AMissingCompressionIsFound) {
 }
 
 TEST(VerifyCompression, PairsThatNoExchangeDeliversAreFound) {
-  expect_found("has sent where", [](Program& p) {
+  expect_found("(all_gather) sends device 0 a block that it does not receive", [](Program& p) {
     Instruction& one = find(p, [&](const Instruction& i) { return is_gather_of_pairs(p, i); });
     std::erase_if(one.operands, [](const Operand& each) { return each.role == Role::kReceived; });
   });
-  expect_found("wrong operand", [](Program& p) {
+  expect_found("has a block of 160 bytes in buffer", [](Program& p) {
     Instruction& one = find(p, [&](const Instruction& i) { return is_gather_of_pairs(p, i); });
     operand(one, Role::kSent).bytes -= 8;
   });
@@ -207,20 +207,25 @@ TEST(VerifyCompression, DamagedSumsOfANodeAreFound) {
   const auto expect_operands = [](const std::string& words, const std::function<void(Program&)>& damage) {
     expect_operand_found(words, damage, kByNode);
   };
-  expect_operands("before the replicas of its node have summed it", [](Program& p) {
-    const InstructionId sum = sum_before_compression(p).id;
-    std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == sum; });
-  });
-  expect_operands("that no exchange has brought", [](Program& p) {
-    const ParamId summed = operand(sum_before_compression(p), Role::kSum).param;
-    const int group =
-        find(p, [&](const Instruction& one) {
-          return one.kind == Kind::kReduceScatter && one.head < 0 && p.buffer(one.operands[0].buffer).param == summed;
-        }).group;
-    std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
-  });
-  expect_operands("wrong operand", [](Program& p) { operand(sum_before_compression(p), Role::kTerm).index = 3; });
-  expect_operands("comes again, or after", [](Program& p) {
+  expect_operands(
+      "(stem.weight.gradient) lack the gradient of `stem.weight` summed over "
+      "replicas 0 to 1",
+      [](Program& p) {
+        const InstructionId sum = sum_before_compression(p).id;
+        std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == sum; });
+      });
+  expect_operands("(layer1.linear.weight.terms) lack the gradient of `layer1.linear.weight` of replica 1",
+                  [](Program& p) {
+                    const ParamId summed = operand(sum_before_compression(p), Role::kSum).param;
+                    const int group = find(p, [&](const Instruction& one) {
+                                        return one.kind == Kind::kReduceScatter && one.head < 0 &&
+                                               p.buffer(one.operands[0].buffer).param == summed;
+                                      }).group;
+                    std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
+                  });
+  expect_operands("has the term of replica 3 where",
+                  [](Program& p) { operand(sum_before_compression(p), Role::kTerm).index = 3; });
+  expect_operands("has the term of replica 1 where replicas 2 to 3 are next", [](Program& p) {
     const auto sum = p.instructions.begin() + sum_before_compression(p).id.index;
     const auto last = std::ranges::find_if(p.instructions.rbegin(), p.instructions.rend(), [&](const Instruction& one) {
       return one.kind == Kind::kCompress && one.replica == sum->replica && one.stage == sum->stage;
@@ -228,7 +233,7 @@ TEST(VerifyCompression, DamagedSumsOfANodeAreFound) {
     const Instruction again = *sum;
     p.instructions.insert(last.base(), again);
   });
-  expect_operands("leaves out the gradient", [](Program& p) {
+  expect_operands("lack the pairs of `stem.weight` from sender 0; they hold nothing", [](Program& p) {
     Instruction& one = find(p, Kind::kCompress);
     one.operands.erase(one.operands.begin(), one.operands.begin() + 5);
   });

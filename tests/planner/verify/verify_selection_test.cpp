@@ -61,7 +61,7 @@ TEST(VerifySelection, FindsMissingOperandsAndOperandsOfOthers) {
     expect_operand_found(
         "where its operand", [=](Program& p) { drop(find(p, kind), Role::kSelection); }, apart);
     expect_operand_found(
-        "cannot work on buffer",
+        "has a part of buffer",
         [=](Program& p) {
           operand(find(p, kind), Role::kSelection).buffer =
               find_buffer(p, [](const Buffer& b) { return b.purpose == Purpose::kHeadSelection && b.shard == 2; }).id;
@@ -78,7 +78,7 @@ TEST(VerifySelection, FindsMeasurementsWithWrongOperands) {
   expect_operand_found(
       "measures no head", [](Program& p) { find(p, Kind::kHeadMass).head_pass = 1; }, kKnn);
   expect_operand_found(
-      "elsewhere", [](Program& p) { find(p, Kind::kHeadMass).shard = 1; }, kKnn);
+      "works on no shard of its device", [](Program& p) { find(p, Kind::kHeadMass).shard = 1; }, kKnn);
 }
 
 TEST(VerifySelection, FindsMemoryThatIsTooSmallOrMissing) {

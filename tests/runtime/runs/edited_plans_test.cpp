@@ -247,7 +247,7 @@ Result<std::string> run(const Prepared& prepared, const Program& program) {
 Result<Plan> through_file(const Plan& plan, const Module& module) {
   XRUN_ASSIGN(Plan loaded, load_plan_bytes(plan_bytes(plan), "edited.xplan"));
   XRUN_TRY(verify_structure(loaded.training, &module.graph));
-  XRUN_TRY(verify_operands(loaded.training, module));
+  XRUN_TRY(verify_module(loaded.training, module));
   return loaded;
 }
 

@@ -1,6 +1,8 @@
 // The verifier finds exchanges whose blocks do not fit together. An executor would wait for ever or take blocks of
 // another exchange.
 #include <gtest/gtest.h>
+#include <iostream>
+#include <random>
 
 #include "tests/planner/verify/verify_case.h"
 
@@ -25,7 +27,15 @@ std::vector<CaseOptions> cases() {
           {.training = false}};
 }
 
-TEST(VerifyBlocks, SwappedOperandsOfTwoExchangesAreFound) {
+// The seed of the edits that a test selects.
+uint64_t printed_seed() {
+  const char* const given = std::getenv("XRUN_MUTANT_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 51;
+  std::cout << "seed " << seed << " (XRUN_MUTANT_SEED)\n";
+  return seed;
+}
+
+TEST(SymbolicExchange, SwappedOperandsOfTwoExchangesAreFound) {
   int swapped = 0;
   for (const CaseOptions& options : cases()) {
     Case made = make_case(options);
@@ -58,9 +68,9 @@ TEST(VerifyBlocks, SwappedOperandsOfTwoExchangesAreFound) {
   EXPECT_GT(swapped, 3000);
 }
 
-// Damages every exchange: one block less, one block more, a block of another size, a block for another device, and two
-// blocks in another order.
-TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
+// Damages exchanges at blocks that a seed selects: one block less, one block more, a block of another size, a block for
+// another device, and two blocks in another order.
+TEST(SymbolicExchange, BlocksThatDoNotFitTogetherAreFound) {
   const std::vector<std::function<bool(Instruction&, size_t)>> damages{
       [](Instruction& one, size_t at) {
         one.operands.erase(one.operands.begin() + static_cast<ptrdiff_t>(at));
@@ -92,9 +102,11 @@ TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
         std::swap(one.operands[at], one.operands[at - 1]);
         return true;
       }};
+  std::mt19937_64 random(printed_seed());
+  int damaged = 0;
   for (const CaseOptions& options : cases()) {
     Case made = make_case(options);
-    EXPECT_TRUE(verify_blocks(made.program).ok());
+    EXPECT_TRUE(verify_values(made.program, made.module).ok());
     for (Instruction& one : made.program.instructions) {
       if (!communicates(one.kind)) {
         continue;
@@ -102,8 +114,9 @@ TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
       const std::vector<Operand> sound = one.operands;
       for (size_t d = 0; d < damages.size(); ++d) {
         for (size_t at = 0; at < sound.size(); ++at) {
-          if (damages[d](one, at)) {
-            EXPECT_FALSE(verify_blocks(made.program).ok())
+          if (random() % 8 == 0 && damages[d](one, at)) {
+            ++damaged;
+            EXPECT_FALSE(verify_values(made.program, made.module).ok())
                 << "damage " << d << " of operand " << at << " of " << name_of(one.kind) << " " << one.id.index;
           }
           one.operands = sound;
@@ -111,15 +124,51 @@ TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
       }
     }
   }
+  EXPECT_GT(damaged, 1000);
 }
 
-TEST(VerifyBlocks, MessagesCountTheBlocksOfBothSides) {
+TEST(SymbolicExchange, BlocksOfPersistentBuffersAreFound) {
+  expect_operand_found("which cannot be exchanged", [](Program& p) {
+    Instruction& gather = find(p, [](const Instruction& one) {
+      return one.kind == Kind::kAllGather && std::ranges::count(one.operands, Role::kSent, &Operand::role) > 0;
+    });
+    Operand& sent = operand(gather, Role::kSent);
+    sent.buffer = find_buffer(p, [&](const Buffer& b) {
+                    return b.persistent && b.device == gather.device && b.bytes >= sent.offset + sent.bytes;
+                  }).id;
+  });
+}
+
+// The size of a block of pairs follows from the weight of its buffer and the density of a step.
+TEST(SymbolicExchange, BlocksOfPairsHaveAllPairsOfASender) {
+  expect_operand_found("that is not all pairs of one sender",
+                       [](Program& p) {
+                         Instruction& gather = find(p, [&](const Instruction& one) {
+                           return one.kind == Kind::kAllGather && !one.operands.empty() &&
+                                  p.buffer(one.operands[0].buffer).purpose == Purpose::kPairs;
+                         });
+                         for (Instruction& one : p.instructions) {
+                           const size_t count = one.group == gather.group ? one.operands.size() : 0;
+                           for (size_t i = 0; i < count; ++i) {  // each block in two halves
+                             Operand half = one.operands[i];
+                             half.bytes /= 2;
+                             one.operands[i].bytes -= half.bytes;
+                             half.offset += one.operands[i].bytes;
+                             one.operands.push_back(half);
+                           }
+                         }
+                       },
+                       {.compress = true});
+}
+
+TEST(SymbolicExchange, MessagesNameTheMemberAndTheOtherDevice) {
   Case made = make_case();
   Instruction& gather = find(made.program, Kind::kAllGather);
   drop(gather, Role::kReceived);
-  const Status status = verify_blocks(made.program);
+  const Status status = verify_values(made.program, made.module);
   ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.error().message.find("receives 0 (0 bytes)"), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("a block that it does not receive"), std::string::npos)
+      << status.error().message;
 }
 
 }  // namespace
