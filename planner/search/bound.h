@@ -34,7 +34,7 @@ struct BoundSetting {
   std::vector<Seconds> head_update;      // least time of the updates of heads on that device after the passes
   double seconds_per_gradient_byte = 0;  // in the updates after the last pass
   double seconds_per_state_byte = 0;
-  double seconds_per_zeroed_byte = 0;  // of the gradients, before the first backward pass
+  double seconds_per_zeroed_byte = 0;  // in the first backward pass
 };
 
 class StepBound {

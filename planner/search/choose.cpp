@@ -336,7 +336,7 @@ class Chooser {
   std::vector<OpenCandidate> open_;
   Seconds best_ = HUGE_VAL;
   int failures_ = 0;      // programs that are not within the limits
-  int64_t operands_ = 0;  // of all programs that fit
+  int64_t operands_ = 0;  // the operands of all programs that fit
 };
 
 }  // namespace

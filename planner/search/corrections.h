@@ -15,7 +15,7 @@ namespace xrun::planner {
 using CandidateKind = std::tuple<int, int, int>;
 CandidateKind kind_of(const Setting& setting);
 
-// By which programs it is known how much memory a candidate needs beyond its estimate.
+// The programs by which it is known how much memory a candidate needs beyond its estimate.
 enum class Known { kNothing, kOfOthers, kOfKind, kOwn };
 
 // A candidate of which no program has been made yet.
@@ -23,8 +23,8 @@ struct OpenCandidate {
   const Candidate* candidate;
   std::optional<Candidate> decided = {};  // the candidate with all its cuts, and within the limits
   Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
-  StageLimits limits = {};                // of the partition, for `decided`
-  std::optional<Uncounted> own = {};      // of its last program, which was not within the limits
+  StageLimits limits = {};                // the limits of the partition for `decided`
+  std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
   int failures = 0;                       // the number of these programs
   bool closed = false;                    // it was made, or is not within the limits
   const Candidate& now() const { return decided ? *decided : *candidate; }
@@ -55,11 +55,11 @@ class Corrections {
  private:
   struct Kind {
     double ratio = HUGE_VAL;             // the least one
-    std::optional<Uncounted> uncounted;  // of the last program
+    std::optional<Uncounted> uncounted;  // the need of the last program
   };
   struct Excess {
     Known known = Known::kNothing;  // kNothing: no limit is exceeded, as far as is known
-    StageLimits limits;             // of the partition
+    StageLimits limits;             // the limits of the partition
   };
   Excess excess_of(const OpenCandidate& one) const;
 
@@ -67,7 +67,7 @@ class Corrections {
   const MemoryLimits& limits_;
   std::map<CandidateKind, Kind> kinds_;
   double ratio_ = HUGE_VAL;
-  std::optional<Uncounted> uncounted_;  // of the program that needs least beyond its estimate
+  std::optional<Uncounted> uncounted_;  // the least need of all programs
 };
 
 }  // namespace xrun::planner

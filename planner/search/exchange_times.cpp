@@ -259,6 +259,8 @@ HeadExchanges head_exchanges(const std::vector<HeadPlan>& heads, const CostModel
     const LinkTimes links =
         machine.nodes() > 1 ? link_times(head, machine, makers, members.shards, of_maker, partials) : LinkTimes();
     sum.gather += std::max(cost.all_gather(features, members.all), links.gather);
+    sum.gather_links += links.gather;
+    sum.scatter_links += training.trains ? links.scatter : 0;
     const bool alone = members.shards.size() <= 1;
     sum.statistics +=
         (alone ? 0 : std::max(cost.all_gather(stats, static_cast<int>(members.shards.size())), links.statistics)) +

@@ -12,7 +12,7 @@ namespace xrun::planner {
 
 // Index of the lists: stage.
 struct UpdateTimes {
-  std::vector<Seconds> zeroing;  // of the gradients, which the first backward pass sets to zero
+  std::vector<Seconds> zeroing;  // time in which the first backward pass sets gradients to zero
   std::vector<Seconds> stages;   // after the last backward pass: the sums of gradients, and the update of weights
   Seconds network = 0;           // more time that the sums of all stages take on the links between nodes
 };
@@ -53,12 +53,15 @@ Seconds hop_time(const SearchInput& input, const Setting& setting, const Partiti
 // Seconds of all heads together. `gather`, `scatter` and `sum` are for one micro-batch of every replica, of which a
 // head pass may have several.
 struct HeadExchanges {
-  Seconds gather = 0;      // of the features
-  Seconds statistics = 0;  // of one pass: the gather of the statistics of all shards, and their combination
-  Seconds scatter = 0;     // of the partials of dX
-  Seconds sum = 0;         // of these partials, on the devices that made the features
-  Seconds copies = 0;      // of one pass: features and results that are not contiguous in the batch
-  Seconds starts = 0;      // of one pass: the hand-overs of the passes themselves
+  Seconds gather = 0;      // the gather of features
+  Seconds statistics = 0;  // the gather and the combination of all statistics, in a pass
+  Seconds scatter = 0;     // the exchange of the partials of dX
+  // The parts of `gather` and `scatter` on the links between nodes, which successive micro-batches share.
+  Seconds gather_links = 0;
+  Seconds scatter_links = 0;
+  Seconds sum = 0;     // the sum of these partials
+  Seconds copies = 0;  // the copies of rows that are not contiguous in the batch, in a pass
+  Seconds starts = 0;  // the hand-overs of a pass
   // The time of a pass without its computations: until its last features have arrived, and from its end until dX of
   // its first micro-batch has arrived.
   Seconds of_pass() const { return gather + statistics + scatter + copies + starts; }

@@ -14,7 +14,7 @@ namespace xrun::planner {
 // of the programs and threads besides the training program. Negative if the estimate is too large.
 struct Uncounted {
   Bytes total = 0;
-  Bytes device = 0;          // of the largest device
+  Bytes device = 0;          // the largest device alone
   std::vector<Bytes> nodes;  // empty if there is one node
 };
 
@@ -93,8 +93,8 @@ bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits
 
 // The memory that is missing to keep all logits for which this saves time, and the time that they would save in a step.
 struct MissingLogits {
-  Bytes total = 0;   // of all devices together
-  Bytes device = 0;  // of the device that misses most
+  Bytes total = 0;   // all devices together
+  Bytes device = 0;  // the device that misses most
   Seconds gain = 0;
 };
 MissingLogits missing_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits);

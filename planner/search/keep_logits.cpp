@@ -1,4 +1,5 @@
 // Decides which logits a head keeps from the forward to the backward pass (declared in planner/search/fit.h).
+// Tests: tests/planner/search/choose_test.cpp
 #include <algorithm>
 #include <map>
 

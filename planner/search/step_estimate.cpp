@@ -54,6 +54,10 @@ ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds>
   if (head_passes_ > 0) {
     order.head = head_pass();
     order.backward.back() += exchanges_.sum;  // dX of a micro-batch is summed before its backward pass
+    if (head_passes_ == 1) {
+      order.forward.back() = std::max(order.forward.back(), exchanges_.gather_links);
+      order.backward.back() = std::max(order.backward.back(), exchanges_.scatter_links);
+    }
   }
   return order;
 }

@@ -39,8 +39,8 @@ TEST(Schedule, MakespansEqualTheGoldenValues) {
   }
 }
 
-// A stage cannot receive a value before its passes that precede the transfer, and their transfers, have begun. The first
-// backward pass of a stage may take longer.
+// A stage cannot receive a value before its passes that precede the transfer, and their transfers, have begun. The
+// first backward pass of a stage may take longer.
 TEST(Schedule, TransfersOfAStageBeginInTheirOrder) {
   ScheduleRequest request = even(3, 2, 1, 1, 0.5);
   EXPECT_NEAR(simulate(schedule_gpipe(request), request).makespan, 10, 1e-9);
