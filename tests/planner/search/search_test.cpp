@@ -63,14 +63,13 @@ TEST(Search, UpdatesOfLaterStagesOverlapWithEarlierPasses) {
     order.forward.push_back(stage.forward_time + subject.cost.hand_over());
     order.backward.push_back(stage.backward_time + subject.cost.hand_over());
   }
-  const UpdateCosts costs(subject.input, setting);
-  Seconds update = 0;
-  for (const NodeId node : made.decision.stages[1].forward) {
-    update += costs.of_layer(static_cast<size_t>(subject.chain.position[static_cast<size_t>(node.index)]));
-  }
+  const int cut = static_cast<int>(made.decision.stages[0].forward.size());
+  const Partition cuts{.stages = {{.begin = 0, .end = cut}, {.begin = cut, .end = subject.chain.size()}}};
+  const UpdateTimes updates = UpdateCosts(subject.input, setting).times(cuts);
+  order.first = updates.zeroing;
   const Seconds passes = simulate(made.decision.schedule, order).makespan;
   EXPECT_GT(made.predicted.step, passes);
-  EXPECT_LT(made.predicted.step, passes + 0.9 * update);
+  EXPECT_LT(made.predicted.step, passes + 0.9 * updates.stages[1]);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
       if (settings[i].micro_batches > 32) {
         continue;
       }
-      for (const Candidate& candidate : decide(space, settings[i], Recompute::kNone).value()) {
+      const std::vector<Candidate> decided = decide(space, settings[i], Recompute::kNone).value();
+      for (const Candidate& candidate : decided) {
         const double program = realise(input, candidate).value().predicted.step;
         const double error = std::abs(std::log(candidate.predicted.step / program));
         EXPECT_LT(error, 0.25) << "seed " << seed << ", " << made.text << ", " << to_text(settings[i]);
