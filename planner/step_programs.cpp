@@ -49,7 +49,7 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
   }
   if (!decision.heads.empty()) {
     order.head_passes = static_cast<int>(train.batch / decision.heads[0].rows);
-    const HeadTimes times = head_times(decision.heads, cost, training_heads(module), decision.stages.back().devices);
+    const HeadTimes times = head_times(decision.heads, cost, training_heads(module));
     decision.head_forward_time = times.forward;
     decision.head_backward_time = times.backward;
     decision.head_update_time = times.update;

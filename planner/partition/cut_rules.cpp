@@ -6,16 +6,24 @@ namespace xrun::planner {
 
 CutRules::CutRules(const PartitionRequest& request)
     : request_(request), layers_(static_cast<int>(request.layers.size())) {
-  for (int s = 0; s < request.stages; ++s) {
-    auto& ends = pin_ends_.emplace_back(static_cast<size_t>(layers_) + 1, layers_);
-    for (int l = layers_ - 1; l >= 0; --l) {
-      ends[static_cast<size_t>(l)] = may_have(s, l) ? ends[static_cast<size_t>(l) + 1] : l;
+  next_pins_.assign(static_cast<size_t>(layers_) + 1, {layers_, layers_});
+  for (int l = layers_ - 1; l >= 0; --l) {
+    const NextPins& later = next_pins_[static_cast<size_t>(l) + 1];
+    const int pinned = pin_of(l);
+    if (pinned >= 0) {
+      next_pins_[static_cast<size_t>(l)] = {l, pin_of(later.first) == pinned ? later.other : later.first};
+    } else {
+      next_pins_[static_cast<size_t>(l)] = later;
     }
   }
 }
 
+int CutRules::pin_of(int layer) const {
+  return layer == layers_ ? -1 : request_.layers[static_cast<size_t>(layer)].pinned;
+}
+
 bool CutRules::may_have(int stage, int layer) const {
-  const int pinned = request_.layers[static_cast<size_t>(layer)].pinned;
+  const int pinned = pin_of(layer);
   return pinned < 0 || pinned == stage;
 }
 
@@ -33,8 +41,8 @@ bool CutRules::may_begin(int stage, int layer) const {
 }
 
 int CutRules::last_end(int stage, int layer) const {
-  return std::min(pin_ends_[static_cast<size_t>(stage)][static_cast<size_t>(layer)],
-                  layers_ - (request_.stages - stage - 1));
+  const NextPins& pins = next_pins_[static_cast<size_t>(layer)];
+  return std::min(pin_of(pins.first) == stage ? pins.other : pins.first, layers_ - (request_.stages - stage - 1));
 }
 
 bool CutRules::may_end(int stage, int layer) const {

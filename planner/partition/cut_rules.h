@@ -25,9 +25,18 @@ class CutRules {
   bool may_end(int stage, int layer) const;
 
  private:
+  // The first pinned layer from a layer on, and the first one that is pinned to another stage than that.
+  struct NextPins {
+    int first = 0;
+    int other = 0;
+  };
+
+  // The stage to which a layer is pinned; -1: any, or the layer is the end of the chain.
+  int pin_of(int layer) const;
+
   const PartitionRequest& request_;
   int layers_;
-  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later layer that is pinned to another stage
+  std::vector<NextPins> next_pins_;  // index: layer; the end of the chain if there is none
 };
 
 }  // namespace xrun::planner

@@ -109,6 +109,12 @@ Seconds CutTable::least_limit() const {
   if (!possible(high)) {
     return kInfinity;
   }
+  // Without a table it takes longer to find the times of stages than to try a limit.
+  while (is_plain_ && high - low > 1e-6 * high) {
+    const Seconds middle = (low + high) / 2;
+    possible(middle) ? high = middle : low = middle;
+  }
+  high = times_.upto(high);
   for (Seconds middle = low; (middle = times_.above(low)) < high;) {
     middle = std::max(middle, times_.upto((low + high) / 2));
     possible(middle) ? high = middle : low = middle;

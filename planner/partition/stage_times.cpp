@@ -5,6 +5,8 @@
 #include <iterator>
 #include <limits>
 
+#include "planner/partition/growing_stage.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -116,11 +118,12 @@ void StageTimes::fill(int held, std::vector<Seconds>& times) {
     if (begin > 0 && !is_cut(begin)) {
       continue;
     }
-    StageSums sums(request_, held, begin);
+    GrowingStage grown(request_, held, begin);
+    const StageSums& sums = grown.sums();
     Seconds before = 0;  // the time of a shorter stage also stands at ends that are no cuts, so that times ascend
     for (int end = begin + 1; end <= n; ++end) {
       Seconds& time = times[static_cast<size_t>(begin) * size_ + static_cast<size_t>(end)];
-      sums.add_layer();
+      grown.add_layer();
       if (sums.forward() + sums.backward() > longest_) {
         break;
       }
@@ -131,8 +134,7 @@ void StageTimes::fill(int held, std::vector<Seconds>& times) {
       PartitionStage stage{.begin = begin, .end = end, .forward = sums.forward(), .backward = sums.backward()};
       stage.memory = sums.memory();
       if (!sums.fits()) {
-        const Recomputation chosen =
-            request_.recompute == Recompute::kAuto ? choose_recompute(request_, held, stage) : Recomputation{};
+        const Recomputation chosen = request_.recompute == Recompute::kAuto ? grown.choose(stage) : Recomputation{};
         proven_ = proven_ && chosen.proven;
         if (!chosen.fits) {
           break;  // more layers do not fit either

@@ -273,13 +273,14 @@ Alternative alternative_of(const Fitted& fitted, const Fitted& chosen) {
   return made;
 }
 
-constexpr size_t kOtherKinds = 5;
+// The most plans of other settings and of other kinds that are listed.
+constexpr size_t kOthers = 5;
 
 }  // namespace
 
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
   std::vector<Alternative> alternatives;
-  for (size_t i = 1; i < fitted.size(); ++i) {
+  for (size_t i = 1; i < std::min(fitted.size(), kOthers + 1); ++i) {
     alternatives.push_back(alternative_of(fitted[i], fitted[0]));
   }
   std::ranges::stable_sort(alternatives, {}, &Alternative::step);
@@ -309,7 +310,7 @@ std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vecto
     }
   }
   std::ranges::stable_sort(others, {}, &Alternative::step);
-  others.resize(std::min(others.size(), kOtherKinds));
+  others.resize(std::min(others.size(), kOthers));
   return others;
 }
 

@@ -14,7 +14,8 @@ namespace xrun::planner {
 // The first element of `choice.fitted` is the plan.
 std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates);
 
-// Returns the programs that were compared with the plan, which is the first element of `fitted`; fastest first.
+// Returns the fastest programs that were compared with the plan, which is the first element of `fitted`; fastest first,
+// at most five.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
 // Returns the fastest plans of the other kinds, fastest first, at most five. A kind is a number of stages, a number of

@@ -31,6 +31,8 @@ struct ScheduleRequest {
   std::vector<Seconds> forward;   // index: stage
   std::vector<Seconds> backward;  // index: stage; recomputation included
   Seconds hop = 0;                // latency of a boundary between stages
+  std::vector<Seconds> hops;      // index: stage; time of a transfer over the boundary before it; empty: `hop`
+  std::vector<Seconds> first;     // index: stage; added to the first backward pass; empty: nothing
   int micro_batches = 1;          // per replica
   int head_passes = 0;            // 0: no sharded head; 1: one pass for the whole step; else one for each micro-batch
   Seconds head = 0;               // time of one head pass

@@ -1,5 +1,5 @@
 // Runs the action lists of a schedule: an action starts when its stage is free and its inputs have arrived, so the
-// stages are visited repeatedly until every list has ended.
+// stages take turns with one action each until every list has ended.
 // Tests: tests/planner/schedules/schedule_test.cpp
 #include "planner/schedules/simulate_schedule.h"
 
@@ -18,8 +18,11 @@ class Run {
     const auto count = static_cast<size_t>(schedule.micro_batches);
     next_.assign(stages, 0);
     clock_.assign(stages, 0);
+    posted_.assign(stages, 0);
     forward_.assign(stages, std::vector<Seconds>(count, -1));
     backward_ = forward_;
+    std::ranges::fill(forward_.front(), 0);
+    std::ranges::fill(backward_.back(), 0);
     times_.stages.resize(stages);
     for (size_t s = 0; s < stages; ++s) {
       times_.stages[s].reserve(schedule.orders[s].size());
@@ -38,13 +41,20 @@ class Run {
 
  private:
   bool step() {
-    bool moved = head_pass();
+    bool moved = false;
     for (size_t s = 0; s < next_.size(); ++s) {
-      while (next_[s] < schedule_.orders[s].size() && advance(s)) {
-        moved = true;
-      }
+      moved = (next_[s] < schedule_.orders[s].size() && advance(s)) || moved;
     }
-    return moved;
+    return head_pass() || moved;
+  }
+
+  // Returns when a value arrives that `from` has made at `end`. `later` is the later one of both stages.
+  Seconds arrival(size_t from, size_t to, Seconds end, size_t later) {
+    if (request_.hops.empty()) {
+      return end + request_.hop;
+    }
+    posted_[from] = std::max(posted_[from], end);
+    return std::max(posted_[from], posted_[to]) + request_.hops[later];
   }
 
   // A head pass starts when every stage has reached it.
@@ -65,31 +75,29 @@ class Run {
   bool advance(size_t s) {
     const Action action = schedule_.orders[s][next_[s]];
     const auto i = static_cast<size_t>(action.index);
-    Seconds ready = 0;
     if (action.kind == ActionKind::kHead) {
       return false;
     }
-    if (action.kind == ActionKind::kForward) {
-      if (s > 0) {
-        if (forward_[s - 1][i] < 0) {
-          return false;
-        }
-        ready = forward_[s - 1][i] + request_.hop;
-      }
-      const Seconds start = std::max(clock_[s], ready);
-      forward_[s][i] = start + request_.forward[s];
-      record(s, start, forward_[s][i]);
-      return true;
-    }
-    if (s + 1 < next_.size()) {
-      if (backward_[s + 1][i] < 0) {
-        return false;
-      }
-      ready = backward_[s + 1][i] + request_.hop;
+    const bool is_forward = action.kind == ActionKind::kForward;
+    const Seconds ready = (is_forward ? forward_ : backward_)[s][i];
+    if (ready < 0) {
+      return false;
     }
     const Seconds start = std::max(clock_[s], ready);
-    backward_[s][i] = start + request_.backward[s];
-    record(s, start, backward_[s][i]);
+    if (is_forward) {
+      const Seconds end = start + request_.forward[s];
+      record(s, start, end);
+      if (s + 1 < next_.size()) {
+        forward_[s + 1][i] = arrival(s, s + 1, end, s + 1);
+      }
+      return true;
+    }
+    const bool adds = action.index == 0 && !request_.first.empty();
+    const Seconds end = start + request_.backward[s] + (adds ? request_.first[s] : 0);
+    record(s, start, end);
+    if (s > 0) {
+      backward_[s - 1][i] = arrival(s, s - 1, end, s);
+    }
     return true;
   }
 
@@ -122,7 +130,8 @@ class Run {
   const ScheduleRequest& request_;
   std::vector<size_t> next_;
   std::vector<Seconds> clock_;
-  std::vector<std::vector<Seconds>> forward_;  // end of F(stage, i); -1 until it has ended
+  std::vector<Seconds> posted_;                // when the last transfer of a stage could begin on its side
+  std::vector<std::vector<Seconds>> forward_;  // when the input of F(stage, i) has arrived; negative until it is known
   std::vector<std::vector<Seconds>> backward_;
   ScheduleTimes times_;
 };

@@ -23,8 +23,10 @@ struct ScheduleTimes {
   double imbalance = 0;
 };
 
-// Simulates a schedule. Each stage runs its actions in order, and a value takes ScheduleRequest::hop to reach the next
-// stage. REQUIRES: check_schedule has accepted the schedule.
+// Simulates a schedule. Each stage runs its actions in order, and a value takes the latency of a boundary to reach the
+// next stage. If transfers have times instead, a transfer also begins only when both stages have begun the transfers
+// before it, in the order in which programs have them (Emitter::walk_schedule). REQUIRES: check_schedule has accepted
+// the schedule.
 ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request);
 
 }  // namespace xrun::planner

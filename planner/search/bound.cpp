@@ -3,9 +3,10 @@
 // micro-batch to the backward pass of the same micro-batch. One device runs the passes of a stage in the order of the
 // schedule, so a step takes at least
 //   E + M · (f + b) + h + max(T, U).
-// Sums of gradients, which are a part of U, may run between the parts of its last pass
-// (planner/emit/emit_segments.cpp). Then no earlier stage has a backward pass, so T is 0, and the device still runs all
-// of U. A stage that is not the last one also waits for R.
+// The first backward pass also sets the gradients of the stage to zero, which adds to this sum. Sums of gradients,
+// which are a part of U, may run between the parts of its last pass (planner/emit/emit_segments.cpp). Then no earlier
+// stage has a backward pass, so T is 0, and the device still runs all of U. A stage that is not the last one also waits
+// for R.
 //   - GPipe: all forward passes come before all backward passes on every stage. The last forward pass of the last stage
 //     comes after R's forward part, then come the head passes on the device of the last stage, and the first backward
 //     pass comes after R's backward part: E + M · (f + b) + R + h + max(T, U).
@@ -76,6 +77,7 @@ StepBound::StageTimes StepBound::times(const BoundSetting& setting, int stage, i
   times.forward = setting.forward * forward_.sum(begin, end) + setting.hand_over;
   times.backward =
       setting.backward * backward_.sum(begin, end) + (returning_[to] > returning_[from] ? setting.hand_over : 0);
+  times.zeroing = setting.seconds_per_zeroed_byte * (gradients_[to] - gradients_[from]);
   times.before = setting.forward * forward_.earlier(begin, end);
   const Seconds update = setting.seconds_per_gradient_byte * (gradients_[to] - gradients_[from]) +
                          setting.seconds_per_state_byte * (states_[to] - states_[from]) +
@@ -90,7 +92,7 @@ StepBound::StageTimes StepBound::times(const BoundSetting& setting, int stage, i
 Seconds StepBound::load(const BoundSetting& setting, int stage, int begin, int end) const {
   const StageTimes t = times(setting, stage, begin, end);
   const double all = setting.micro_batches;
-  const Seconds passes = t.before + all * (t.forward + t.backward) + t.after;
+  const Seconds passes = t.before + all * (t.forward + t.backward) + t.zeroing + t.after;
   const Seconds head = setting.head[static_cast<size_t>(stage)];
   const Seconds own = passes + setting.head_passes * head;
   if (end == layers_ || t.later < 0) {
@@ -122,7 +124,7 @@ Seconds StepBound::forward_phase(const BoundSetting& setting, int stage, int beg
 Seconds StepBound::backward_phase(const BoundSetting& setting, int stage, int begin, int end) const {
   const StageTimes t = times(setting, stage, begin, end);
   const Seconds later = end == layers_ ? 0 : backward_.later(begin, end);
-  return later < 0 ? 0 : t.after + setting.micro_batches * t.backward + setting.backward * later;
+  return later < 0 ? 0 : t.after + t.zeroing + setting.micro_batches * t.backward + setting.backward * later;
 }
 
 template <typename Load>

@@ -34,6 +34,7 @@ struct BoundSetting {
   std::vector<Seconds> head_update;      // least time of the updates of heads on that device after the passes
   double seconds_per_gradient_byte = 0;  // in the updates after the last pass
   double seconds_per_state_byte = 0;
+  double seconds_per_zeroed_byte = 0;  // in the first backward pass
 };
 
 class StepBound {
@@ -56,9 +57,10 @@ class StepBound {
   struct StageTimes {
     Seconds forward = 0;
     Seconds backward = 0;
-    Seconds before = 0;  // least time before the first pass of the stage
-    Seconds after = 0;   // least time after its last pass
-    Seconds later = -1;  // least time of a micro-batch on later stages, there and back; negative: unknown
+    Seconds zeroing = 0;  // in the first backward pass
+    Seconds before = 0;   // least time before the first pass of the stage
+    Seconds after = 0;    // least time after its last pass
+    Seconds later = -1;   // least time of a micro-batch on later stages, there and back; negative: unknown
   };
   StageTimes times(const BoundSetting& setting, int stage, int begin, int end) const;
   Seconds load(const BoundSetting& setting, int stage, int begin, int end) const;

@@ -2,12 +2,11 @@
 // by the number of cores. Both count the instructions that every program of a setting has, with the durations that
 // planner/cost/durations.cpp predicts or with less; the loader delays the result as it delays a program. Terms that
 // some programs lack or hide are left out: transfers, exchanges of heads, sums over replicas, norms of gradients, and
-// updates of weights that are tied, compressed or updated by row. Tests: tests/planner/search/certificate_test.cpp
+// updates of weights that are tied or compressed. Tests: tests/planner/search/certificate_test.cpp
 #include "planner/search/certificate.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "graph/layouts/compression.h"
 #include "graph/layouts/row_updates.h"
@@ -21,8 +20,9 @@ namespace {
 
 constexpr double kRounding = 1 - 1e-9;  // sums in another order differ by less
 
-// Returns the weights whose updates are counted: those that one layer alone reads and that are updated as a whole.
-std::set<ParamId> counted_weights(const Module& module, const Chain& chain) {
+// Returns the weights whose updates are counted, those that one layer alone reads, and the largest part of each that an
+// update reads and writes.
+std::map<ParamId, double> counted_weights(const Module& module, const Chain& chain) {
   const Graph& graph = module.graph;
   std::map<ParamId, int> readers;
   for (const NodeId node : chain.nodes) {
@@ -33,11 +33,12 @@ std::set<ParamId> counted_weights(const Module& module, const Chain& chain) {
     }
   }
   const std::vector<ParamId> rows = params_updated_by_row(graph);
-  std::set<ParamId> counted;
+  std::map<ParamId, double> counted;
   for (const auto& [param, count] : readers) {
     if (count == 1 && !graph.param_grads.empty() && graph.param_grads[param].valid() &&
-        !is_compressed(module.train, graph, param) && std::ranges::find(rows, param) == rows.end()) {
-      counted.insert(param);
+        !is_compressed(module.train, graph, param)) {
+      const bool by_row = std::ranges::find(rows, param) != rows.end();
+      counted[param] = by_row ? largest_updated_share(graph, param, module.train.batch) : 1.0;
     }
   }
   for (size_t p = 0; p < graph.params.size(); ++p) {
@@ -62,17 +63,22 @@ BoundChain bound_chain(const Module& module, const Chain& chain) {
                   .backward = {.times = chain.backward_time, .pairs = {}},
                   .joined = chain.joined,
                   .last_cut = chain.last_cut};
-  const std::set<ParamId> counted = counted_weights(module, chain);
+  const std::map<ParamId, double> counted = counted_weights(module, chain);
   const auto states = static_cast<Bytes>(graph.param_grads.empty() ? 0 : optimizer_states(module).size());
   for (int at = 0; at < chain.size(); ++at) {
     const auto p = static_cast<size_t>(at);
     Bytes weights = 0;
+    Bytes updated = 0;
     for (const ValueId value : graph.node(chain.nodes[p]).inputs) {
       if (const int made_at = maker_of(graph, chain, value, Phase::kForward); made_at >= 0 && made_at < at) {
         made.forward.pairs.emplace_back(made_at, at);
       }
       const ParamId param = graph.value(value).param;
-      weights += param.valid() && counted.contains(param) ? graph.value(value).type.bytes(1, 1) : 0;
+      if (const auto share = param.valid() ? counted.find(param) : counted.end(); share != counted.end()) {
+        const Bytes bytes = graph.value(value).type.bytes(1, 1);
+        weights += bytes;
+        updated += static_cast<Bytes>(share->second * static_cast<double>(bytes));
+      }
     }
     for (const NodeId node : chain.backward[p]) {
       for (const ValueId value : graph.node(node).inputs) {
@@ -83,7 +89,7 @@ BoundChain bound_chain(const Module& module, const Chain& chain) {
     }
     made.returns.push_back(!chain.backward[p].empty());
     made.gradients.push_back(weights);
-    made.states.push_back(weights * (1 + states));
+    made.states.push_back(updated * (1 + states));
   }
   return made;
 }
@@ -203,6 +209,7 @@ BoundSetting Certifier::bound_setting(const Setting& setting, const Heads& heads
                     .seconds_per_state_byte = 1 / rate};
   // An update reads all partials; if there are several, they are summed before.
   made.seconds_per_gradient_byte = (factors.partials > 1 ? 2 : 1) * factors.partials / rate;
+  made.seconds_per_zeroed_byte = factors.partials / rate;
   made.head_passes = heads.plans.empty() ? 0 : static_cast<int>(input_.module.train.batch / heads.plans[0].rows);
   return made;
 }

@@ -8,6 +8,8 @@
 
 #include "graph/layouts/compression.h"
 #include "graph/layouts/head_values.h"
+#include "graph/layouts/row_updates.h"
+#include "graph/settings/optimizer_facts.h"
 #include "planner/program/buffer_sizes.h"
 
 namespace xrun::planner {
@@ -106,14 +108,31 @@ void measure_inputs_again(const Graph& graph, Chain& chain) {
   }
 }
 
-void measure_parameters(const Module& module, const KernelFacts& facts, Chain& chain) {
+// Returns the time in which one worker updates a weight of `bytes` bytes, as planner/cost/durations.cpp counts it, but
+// without reading the partials of its gradient and without prepared forms.
+Seconds update_time(const Module& module, const CostModel& cost, ParamId param, Bytes bytes) {
   const Graph& graph = module.graph;
+  const auto states =
+      static_cast<Bytes>(is_compressed(module.train, graph, param) ? 0 : optimizer_states(module).size());
+  const std::vector<ParamId> rows = params_updated_by_row(graph);
+  const double share =
+      std::ranges::find(rows, param) == rows.end() ? 1.0 : largest_updated_share(graph, param, module.train.batch);
+  const NormReads norms = norm_reads(module.train.optimizer);
+  const bool has_norm = graph.value(graph.param(param).value).type.rank() > 1;
+  return share * cost.sweep(bytes * (1 + states), 1) +
+         (has_norm ? cost.sweep(norms.sweeps * bytes * (2 + (norms.states ? states : 0)), 1) : 0.0);
+}
+
+void measure_parameters(const Module& module, const CostModel& cost, Chain& chain) {
+  const Graph& graph = module.graph;
+  const KernelFacts& facts = cost.facts();
   const bool training = !graph.param_grads.empty();
   const int states = training ? static_cast<int>(optimizer_states(module).size()) : 0;
   constexpr auto kPairBytes = static_cast<Bytes>(sizeof(GradientPair));
   for (auto* list : {&chain.parameters, &chain.resident, &chain.gradients, &chain.pairs, &chain.whole}) {
     list->assign(chain.nodes.size(), 0);
   }
+  chain.update_time.assign(chain.nodes.size(), 0);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const int at = chain.position[i];
     if (at < 0) {
@@ -126,14 +145,21 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
       if (!id.valid()) {
         continue;
       }
+      const bool updated = training && graph.param_grads[id].valid();
       if (i < facts.nodes.size() && k < facts.nodes[i].prepared.size()) {
-        chain.resident[p] += facts.nodes[i].prepared[k];
+        const Bytes prepared = facts.nodes[i].prepared[k];
+        chain.resident[p] += prepared;
+        if (updated && prepared > 0) {
+          chain.update_time[p] +=
+              facts.measured ? cost.prepare(NodeId(i), static_cast<int>(k)) : cost.sweep(prepared, 1);
+        }
       }
       if (node.phase == Phase::kForward) {
         const Bytes bytes = align_up(graph.value(node.inputs[k]).type.bytes(1, 1));
         chain.parameters[p] += bytes;
         chain.resident[p] += bytes;
-        if (training && graph.param_grads[id].valid()) {
+        if (updated) {
+          chain.update_time[p] += update_time(module, cost, id, bytes);
           const bool compressed = is_compressed(module.train, graph, id);
           const auto kept = compressed ? static_cast<int>(std::size(kResidualStates)) : states;
           chain.resident[p] += kept * bytes;
@@ -196,7 +222,7 @@ Chain make_chain(const Module& module, const CostModel& cost) {
   }
   measure_values(graph, g, chain);
   measure_inputs_again(graph, chain);
-  measure_parameters(module, cost.facts(), chain);
+  measure_parameters(module, cost, chain);
   find_joined(graph, chain);
   chain.last_cut = std::max(0, chain.size() - 1);
   for (const Head& head : graph.heads) {

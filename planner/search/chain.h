@@ -32,6 +32,8 @@ struct Chain {
   std::vector<Bytes> gradients;   // one gradient partial
   std::vector<Bytes> whole;       // the part of `gradients` that replicas sum without compression
   std::vector<Bytes> pairs;       // the pairs that a replica sends for compressed gradients
+  // The time in which one worker updates the weights, without reading the partials of their gradients.
+  std::vector<Seconds> update_time;
 
   // The last position before which a cut is allowed, since the last stage must make the features of all heads.
   int last_cut = 0;

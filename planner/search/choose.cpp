@@ -1,18 +1,18 @@
-// Candidates are tried fastest first. If memory is short, most candidates do not fit, and each program takes long to
-// make. Therefore, after the first candidate of a kind does not fit, the candidates of this kind that need the least
-// memory (the leanest) are tried next, with recomputation of everything:
-//   - For each pipeline, this is the candidate with the most micro-batches. Under 1F1B, a stage holds one micro-batch
-//     for itself and one for each later stage, and a head pass has the rows of one micro-batch per replica. So both
-//     need less memory if micro-batches are smaller.
-//     Under GPipe, a stage holds all micro-batches, so smaller micro-batches reduce only the values in transit between
-//     stages.
-//   - Both pipelines are tried.
-//     A head with several passes keeps features for the sweep at the end of the step, but a head with one pass does
-//     not.
+// The candidate with the least estimated time is tried next. Estimates of different kinds cannot be compared well, and
+// neither kept logits of heads nor all memory are part of them, so the programs that are made correct the estimates of
+// the candidates that are left (planner/search/corrections.h). First there are a few programs of several kinds; then,
+// only candidates that are predicted faster than the best program are tried.
+//
+// If that finds no program that fits, every candidate is doubted. After the first candidate of a kind does not fit, the
+// candidates of this kind that need the least memory (the leanest) are tried next, with recomputation of everything:
+// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and one
+// for each later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if
+// micro-batches are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the
+// sweep at the end of the step, but a head with one pass does not, so both pipelines are tried.
+//
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
-// memory of workers), no candidate of the kind fits. Otherwise a few of the fastest candidates of the kind are tried.
-// In the same way, the kinds that are leanest by the estimate of the partition are tried once: if none of them comes
-// near the limits, all kinds are given up.
+// memory of workers), no candidate of the kind fits. In the same way, the kinds that are leanest by the estimate of the
+// partition are tried once: if none of them comes near the limits, all kinds are given up.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include <set>
 #include <tuple>
 
-#include "planner/program/buffer_sizes.h"
+#include "planner/search/corrections.h"
 
 namespace xrun::planner {
 namespace {
@@ -31,6 +31,14 @@ constexpr double kNear = 1.0 + 1.0 / 16;
 // The number of kinds that are tried before all kinds are given up. One is not enough, since the estimate that orders
 // them counts neither heads nor scratch memory.
 constexpr size_t kAskedKinds = 3;
+
+// With more instructions' operands than this in all programs, only candidates that are predicted faster are tried, and
+// no more than Effort::wanted.
+constexpr int64_t kMostOperands = 400'000;
+// The programs that are made in addition to Effort::wanted at most, those that may not fit before one does, and those
+// of one candidate that may not fit.
+constexpr int kMore = 18;
+constexpr int kFailures = 4;
 
 struct KindState {
   std::map<PipelineKind, const Candidate*> leanest;
@@ -45,31 +53,23 @@ class Chooser {
  public:
   Chooser(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
           const Effort& effort)
-      : input_(input), candidates_(candidates), limits_(limits), effort_(effort) {
+      : input_(input), candidates_(candidates), limits_(limits), effort_(effort), corrections_(input.search, limits) {
     for (const Candidate& candidate : candidates) {
       const Candidate*& leanest = kind_of(candidate).leanest[candidate.setting.pipeline];
       if (leanest == nullptr || candidate.setting.micro_batches > leanest->setting.micro_batches) {
         leanest = &candidate;
       }
+      open_.push_back({&candidate});
     }
   }
 
   Result<Choice> run() {
     exclude_heavy_kinds();
-    for (const Candidate& candidate : candidates_) {
-      KindState& kind = kind_of(candidate);
-      if (static_cast<int>(choice_.fitted.size()) >= effort_.wanted) {
-        break;
-      }
-      if (!choice_.fitted.empty() && input_.search.is_over()) {
-        choice_.complete = false;
-        break;
-      }
-      if (!kind.left && kind.fitted < effort_.of_kind && !tried_.contains(&candidate)) {
-        XRUN_TRY(attempt(candidate));
-        XRUN_TRY(look_again(kind));
-      }
+    XRUN_TRY(try_fastest());
+    if (choice_.fitted.empty()) {
+      XRUN_TRY(try_all());
     }
+    add_refused();
     if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
       XRUN_TRY(ask_leanest_kinds(1));  // all are too large; one program shows by how much
     }
@@ -79,8 +79,73 @@ class Chooser {
   }
 
  private:
-  KindState& kind_of(const Candidate& candidate) {
-    return kinds_[{candidate.setting.stages, candidate.setting.replicas, candidate.setting.head_devices}];
+  KindState& kind_of(const Candidate& candidate) { return kinds_[planner::kind_of(candidate.setting)]; }
+
+  // Tries candidates in the order of their corrected times.
+  Status try_fastest() {
+    while (OpenCandidate* next = fastest()) {
+      if (!choice_.fitted.empty() && input_.search.is_over()) {
+        choice_.complete = false;
+        break;
+      }
+      if (corrections_.is_outdated(*next)) {
+        XRUN_TRY(corrections_.renew(*next));
+      } else {
+        XRUN_TRY(attempt(*next));
+      }
+    }
+    return {};
+  }
+
+  // Returns the candidate to try next; null if there is none.
+  OpenCandidate* fastest() {
+    const auto made = static_cast<int>(choice_.fitted.size());
+    const bool heavy = operands_ > kMostOperands;
+    const bool first = made < (heavy ? std::min(effort_.wanted, 2) : effort_.wanted);
+    const int most = heavy || effort_.wanted == 1 ? effort_.wanted : effort_.wanted + kMore;
+    if (made >= most || failures_ >= (made == 0 ? 1 : 2) * effort_.refused) {
+      return nullptr;
+    }
+    OpenCandidate* next = nullptr;
+    OpenCandidate* faster = nullptr;
+    Seconds least = HUGE_VAL;
+    Seconds least_faster = best_;
+    for (OpenCandidate& one : open_) {
+      const KindState& kind = kind_of(*one.candidate);
+      if (one.closed || kind.left) {
+        continue;
+      }
+      const Seconds step = corrections_.step(one);
+      if (first && kind.fitted < effort_.of_kind && step < least) {
+        next = &one;
+        least = step;
+      }
+      if (step < least_faster) {
+        faster = &one;
+        least_faster = step;
+      }
+    }
+    return next != nullptr ? next : faster;
+  }
+
+  // Adds the settings that do not fit by their corrected estimates.
+  void add_refused() {
+    for (const OpenCandidate& one : open_) {
+      if (one.closed && !tried_.contains(one.candidate)) {
+        choice_.refused.push_back(one.candidate->setting);
+      }
+    }
+  }
+
+  // Tries all candidates until a program fits, with those that need least memory early.
+  Status try_all() {
+    for (auto candidate = candidates_.begin(); candidate != candidates_.end() && choice_.fitted.empty(); ++candidate) {
+      if (KindState& kind = kind_of(*candidate); !kind.left && !tried_.contains(&*candidate)) {
+        XRUN_TRY(attempt(*candidate));
+        XRUN_TRY(look_again(kind));
+      }
+    }
+    return {};
   }
 
   // Excludes the kinds of candidates whose least possible memory exceeds the limits; no programs are made for them.
@@ -99,12 +164,44 @@ class Chooser {
     }
   }
 
-  Status attempt(const Candidate& candidate) {
-    KindState& kind = kind_of(candidate);
+  void begin(const Candidate& candidate) {
     tried_.insert(&candidate);
-    input_.search.begin("program " + std::to_string(tried_.size()) + ", " + std::to_string(choice_.fitted.size()) +
-                        " of at most " + std::to_string(effort_.wanted) + " to compare are made (" +
-                        to_text(candidate.setting) + ")");
+    input_.search.begin("program " + std::to_string(tried_.size()) + " (" + to_text(candidate.setting) + ")");
+  }
+
+  // Makes a program of a candidate. If it is not within the limits, the candidate stays open.
+  Status attempt(OpenCandidate& one) {
+    begin(*one.candidate);
+    XRUN_ASSIGN(Fitted made, realise(input_, one.now()));
+    corrections_.learn_memory(made);
+    if (limits_.hold(made)) {
+      one.closed = true;
+      XRUN_ASSIGN(Fitted best, best_variant(input_, limits_, std::move(made)));
+      corrections_.learn_time(best, one.now().predicted.step);
+      add(std::move(best));
+      return {};
+    }
+    ++failures_;
+    corrections_.learn_failure(made, one);
+    one.closed = one.failures >= kFailures || input_.search.hints.hinted;
+    tried_.erase(one.candidate);
+    return {};
+  }
+
+  void add(Fitted made) {
+    KindState& kind = kind_of(made.candidate);
+    ++kind.fitted;
+    kind.near = true;
+    best_ = std::min(best_, made.predicted.step);
+    for (const Instruction& instruction : made.training.instructions) {
+      operands_ += std::ssize(instruction.operands);
+    }
+    choice_.fitted.push_back(std::move(made));
+  }
+
+  // Makes programs of a candidate until one is within the limits.
+  Status attempt(const Candidate& candidate) {
+    begin(candidate);
     std::vector<Candidate> full;
     if (candidate.rough) {
       XRUN_ASSIGN(full, decide(input_.search, candidate.setting, candidate.recompute));
@@ -112,9 +209,7 @@ class Chooser {
     Fitted least;
     XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, full.empty() ? candidate : full[0], limits_, least));
     if (made) {
-      ++kind.fitted;
-      kind.near = true;
-      choice_.fitted.push_back(std::move(*made));
+      add(std::move(*made));
     } else {
       refuse(candidate, std::move(least));
     }
@@ -234,86 +329,21 @@ class Chooser {
   const MemoryLimits& limits_;
   const Effort& effort_;
   Choice choice_;
-  std::map<std::tuple<int, int, int>, KindState> kinds_;  // key: stages, replicas and devices of heads
+  std::map<CandidateKind, KindState> kinds_;
   std::set<const Candidate*> tried_;
   bool asked_all_ = false;
+  Corrections corrections_;
+  std::vector<OpenCandidate> open_;
+  Seconds best_ = HUGE_VAL;
+  int failures_ = 0;      // programs that are not within the limits
+  int64_t operands_ = 0;  // the operands of all programs that fit
 };
-
-// Returns a lower bound of the bytes of each layer of the chain. A weight that several layers read does not count,
-// since the cuts determine which stages hold it.
-std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replica) {
-  const Graph& graph = input.module.graph;
-  const Chain& chain = input.chain;
-  std::vector<int> readers(graph.params.size(), 0);
-  const auto each_param = [&](NodeId node, const auto& action) {
-    for (const ValueId value : graph.node(node).inputs) {
-      if (const ParamId param = graph.value(value).param; param.valid()) {
-        const ParamId weight = graph.param(param).tied.valid() ? graph.param(param).tied : param;
-        action(readers[static_cast<size_t>(weight.index)]);
-      }
-    }
-  };
-  for (const NodeId node : chain.nodes) {
-    each_param(node, [](int& count) { ++count; });
-  }
-  std::vector<Bytes> floors;
-  for (size_t i = 0; i < chain.nodes.size(); ++i) {
-    bool own = true;
-    each_param(chain.nodes[i], [&](int count) { own = own && count == 1; });
-    floors.push_back(own ? chain.resident[i] + chain.gradients[i] * partials_of_replica : 0);
-  }
-  return floors;
-}
-
-// Returns a lower bound of the bytes of heads on each device: class weights with their optimizer states.
-std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decision) {
-  const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
-  std::map<int, Bytes> floors;
-  for (const HeadPlan& head : decision.heads) {
-    if (head.mapped) {
-      continue;  // rows in a file need no memory
-    }
-    const bool updated = head.loss.valid() && !head.frozen;
-    for (const HeadShard& shard : head.shards) {
-      const auto bytes_of = [&](Purpose purpose) { return shard_bytes(head, shard, head.weight, purpose); };
-      floors[shard.device] +=
-          bytes_of(Purpose::kHeadWeight) + (updated ? states * bytes_of(Purpose::kHeadOptimizer) : 0);
-    }
-  }
-  return floors;
-}
 
 }  // namespace
 
 Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
                       const Effort& effort) {
   return Chooser(input, candidates, limits, effort).run();
-}
-
-bool MemoryFloor::is_within(const MemoryLimits& limits) const {
-  return total <= limits.total && (limits.device == 0 || device <= limits.device) &&
-         (limits.node == 0 || node <= limits.node);
-}
-
-MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, int partials) {
-  const Setting& setting = candidate.setting;
-  MemoryFloor floor;
-  Bytes layers = 0;
-  for (const Bytes bytes : layer_floors(input, partials / setting.replicas)) {
-    layers += bytes;
-    floor.device = std::max(floor.device, bytes);
-  }
-  floor.device = std::max(floor.device, (layers + setting.stages - 1) / setting.stages);
-  floor.total = layers * setting.replicas;
-  std::map<int, Bytes> nodes;
-  for (const auto& [device, bytes] : head_floors(input, candidate.decision)) {
-    floor.device = std::max(floor.device, bytes);
-    floor.total += bytes;
-    Bytes& node = nodes[input.machine.node_of(device)];
-    node += bytes;
-    floor.node = std::max(floor.node, node);
-  }
-  return floor;
 }
 
 }  // namespace xrun::planner

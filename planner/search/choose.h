@@ -11,9 +11,9 @@ namespace xrun::planner {
 // Bounds on the work of `choose`. Candidates with equal numbers of stages and replicas are one kind. Estimates of
 // different kinds cannot be compared well, so programs of several kinds are made.
 struct Effort {
-  int wanted = 6;   // stop after this many programs that fit
-  int of_kind = 2;  // give up a kind after this many programs that fit
-  int refused = 8;  // give up a kind after this many candidates that do not fit
+  int wanted = 6;   // make this many programs that fit, and then, unless it is 1, only of faster candidates
+  int of_kind = 2;  // make no more of a kind among these
+  int refused = 8;  // give up a kind, or the search by estimates, after this many candidates that do not fit
 };
 
 struct Choice {

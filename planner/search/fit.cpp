@@ -10,7 +10,6 @@
 #include "planner/cost/durations.h"
 #include "planner/cost/simulate.h"
 #include "planner/emit/emit.h"
-#include "planner/search/keep_logits.h"
 
 namespace xrun::planner {
 namespace {
@@ -101,6 +100,27 @@ bool MemoryLimits::hold(const Fitted& fitted) const {
          (node == 0 || fitted.largest_node() <= node);
 }
 
+StageLimits MemoryLimits::within(const Candidate& candidate, const Uncounted& uncounted) const {
+  StageLimits limits;
+  // A limit of 0 would be none.
+  if (candidate.all_stages + uncounted.total > total) {
+    const Bytes left = (total - uncounted.total) / candidate.setting.replicas;
+    limits.total = left > 0 ? left : -1;
+  }
+  if (device > 0 && candidate.largest_stage + uncounted.device > device) {
+    const Bytes left = device - uncounted.device;
+    limits.stage = left > 0 ? left : -1;
+  }
+  for (size_t n = 0; node > 0 && n < candidate.nodes.size(); ++n) {
+    if (candidate.nodes[n] + uncounted.nodes[n] > node) {
+      limits.nodes.resize(candidate.nodes.size());
+      std::ranges::transform(uncounted.nodes, limits.nodes.begin(), [&](Bytes bytes) { return node - bytes; });
+      break;
+    }
+  }
+  return limits;
+}
+
 MemoryLimits memory_limits(const Module& module, const Machine& machine) {
   return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0,
           machine.nodes() > 1 ? machine.node_memory : 0};
@@ -150,6 +170,10 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
           (fitted.memory.evaluation > 0 ? evaluation[n] : 0) + fitted.memory.readers + fitted.memory.saving;
     }
   }
+  fitted.uncounted = {fitted.memory.sum() - candidate.all_stages, fitted.largest_device - candidate.largest_stage, {}};
+  for (size_t n = 0; n < fitted.nodes.size(); ++n) {
+    fitted.uncounted.nodes.push_back(fitted.nodes[n] - candidate.nodes[n]);
+  }
   predict_durations(fitted.inference, input.inference, input.inference_cost);
   XRUN_ASSIGN(const Prediction exact, predict_step(fitted.training, search.module, search.cost));
   Prediction& predicted = fitted.predicted;
@@ -181,27 +205,62 @@ Result<Fitted> with_early_buckets(const FitInput& input, const MemoryLimits& lim
   return fitted;
 }
 
-// Returns the candidate with kept logits in the memory that it leaves unused, if that is faster; otherwise the result
-// of with_early_buckets.
-Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted whole) {
-  XRUN_ASSIGN(Fitted fitted, with_early_buckets(input, limits, std::move(whole)));
+// Returns the candidate with kept logits in the memory that it leaves unused, if that is faster; otherwise `fitted`.
+Result<Fitted> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
   Candidate candidate = fitted.candidate;
   if (keep_logits(input, fitted, limits, candidate.decision)) {
     XRUN_ASSIGN(Fitted kept, realise(input, candidate));
     if (limits.hold(kept) && kept.predicted.step < fitted.predicted.step) {
-      return std::optional(std::move(kept));
+      kept.uncounted = std::move(fitted.uncounted);
+      return kept;
     }
   }
-  return std::optional(std::move(fitted));
+  return fitted;
+}
+
+// Returns a program of the candidate in which more layers run again, with all logits kept, if by the estimates this
+// saves time and memory allows it.
+Result<std::optional<Fitted>> with_more_logits(const FitInput& input, const MemoryLimits& limits,
+                                               const Fitted& fitted) {
+  const MissingLogits missing = missing_logits(input, fitted, limits);
+  const Candidate& candidate = fitted.candidate;
+  if (input.search.hints.hinted || missing.gain <= 0 || (missing.total == 0 && missing.device == 0)) {
+    return std::optional<Fitted>();
+  }
+  const StageLimits lower{
+      .stage = missing.device > 0 ? candidate.largest_stage - missing.device : 0,
+      .total = missing.total > 0 ? (candidate.all_stages - missing.total) / candidate.setting.replicas : 0};
+  if (lower.stage < 0 || lower.total < 0) {
+    return std::optional<Fitted>();
+  }
+  XRUN_ASSIGN(std::vector<Candidate> made, decide(input.search, candidate.setting, Recompute::kAuto, lower));
+  if (made.empty() || made[0].predicted.step > candidate.predicted.step + missing.gain) {
+    return std::optional<Fitted>();
+  }
+  made[0].proven = false;
+  XRUN_ASSIGN(Fitted again, realise(input, made[0]));
+  if (!limits.hold(again)) {
+    return std::optional<Fitted>();
+  }
+  XRUN_ASSIGN(Fitted kept, with_kept_logits(input, limits, std::move(again)));
+  return std::optional(std::move(kept));
 }
 
 }  // namespace
+
+Result<Fitted> best_variant(const FitInput& input, const MemoryLimits& limits, Fitted whole) {
+  XRUN_ASSIGN(Fitted fitted, with_early_buckets(input, limits, std::move(whole)));
+  XRUN_ASSIGN(std::optional<Fitted> more, with_more_logits(input, limits, fitted));
+  XRUN_ASSIGN(Fitted kept, with_kept_logits(input, limits, std::move(fitted)));
+  return more && more->predicted.step < kept.predicted.step ? std::move(*more) : std::move(kept);
+}
 
 Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
                                   Fitted& smallest) {
   XRUN_ASSIGN(Fitted plain, realise(input, candidate));
   if (limits.hold(plain)) {
-    return with_kept_logits(input, limits, std::move(plain));
+    XRUN_ASSIGN(Fitted best, best_variant(input, limits, std::move(plain)));
+    return std::optional(std::move(best));
   }
   if (!input.search.hints.hinted) {
     // The partition only estimates memory. So its limits are set to its own estimate minus the excess of the program
@@ -221,7 +280,8 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
       made[0].proven = made[0].proven && i == 0;  // later limits may be lower than necessary
       XRUN_ASSIGN(Fitted fitted, realise(input, made[0]));
       if (limits.hold(fitted)) {
-        return with_kept_logits(input, limits, std::move(fitted));
+        XRUN_ASSIGN(Fitted best, best_variant(input, limits, std::move(fitted)));
+        return std::optional(std::move(best));
       }
       excess = excess_of(fitted, limits);
       const double factor = bytes_to_lower(last.all_stages - made[0].all_stages, needed - fitted.memory.sum());
@@ -236,7 +296,8 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     if (!all.empty()) {
       XRUN_ASSIGN(Fitted again, realise(input, all[0]));
       if (limits.hold(again)) {
-        return with_kept_logits(input, limits, std::move(again));
+        XRUN_ASSIGN(Fitted best, best_variant(input, limits, std::move(again)));
+        return std::optional(std::move(best));
       }
       if (limits.share(again) < limits.share(plain)) {
         plain = std::move(again);

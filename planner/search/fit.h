@@ -10,6 +10,14 @@
 
 namespace xrun::planner {
 
+// The bytes that programs need beyond the memory that the partition estimates: those of heads, of scratch memory, and
+// of the programs and threads besides the training program. Negative if the estimate is too large.
+struct Uncounted {
+  Bytes total = 0;
+  Bytes device = 0;          // the largest device alone
+  std::vector<Bytes> nodes;  // empty if there is one node
+};
+
 // A candidate for which programs have been made and verified. It may or may not fit into memory.
 struct Fitted {
   Candidate candidate;
@@ -19,6 +27,7 @@ struct Fitted {
   RunMemory memory;
   Bytes largest_device = 0;  // arena bytes of the training program
   std::vector<Bytes> nodes;  // memory of each node over all programs; empty if there is one node
+  Uncounted uncounted;       // without kept logits
   Bytes largest_node() const;
 };
 
@@ -42,6 +51,9 @@ struct MemoryLimits {
     return share(fitted.memory.sum(), fitted.largest_device, fitted.largest_node());
   }
   bool hold(const Fitted& fitted) const;
+  // Returns the limits of the partition for the limits that a candidate exceeds if its programs need `uncounted` beyond
+  // its estimate. A limit is negative if nothing is left for stages.
+  StageLimits within(const Candidate& candidate, const Uncounted& uncounted) const;
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
@@ -56,10 +68,29 @@ Result<Prediction> predict_step(Program& program, const Module& module, const Co
 // verifier.
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate);
 
+// Returns the best of a program that is within the limits and the variants of it that are, too: buckets of gradients
+// are sent during the last backward pass, heads keep logits in the memory that is left, and more layers run again so
+// that more logits are kept.
+Result<Fitted> best_variant(const FitInput& input, const MemoryLimits& limits, Fitted whole);
+
 // Makes programs of a candidate that fit into the limits. If the unchanged candidate does not fit, it gets the cheapest
 // recomputation with which it fits, unless a hint forbids this. Returns nullopt if it does not fit even if everything
 // is recomputed. `smallest` is then the program nearest to the limits, either unchanged or with everything recomputed.
 Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
                                   Fitted& smallest);
+
+// Sets the numbers of kept blocks in the shards of `decision`, from which `fitted` was made, since the backward pass
+// does not have to compute kept logits again (HeadShape::kept_blocks): as many as fit into the memory that `fitted`
+// leaves unused, for the heads where this saves time. Updates the times of the heads. Returns whether any blocks are
+// kept (keep_logits.cpp).
+bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits, Decision& decision);
+
+// The memory that is missing to keep all logits for which this saves time, and the time that they would save in a step.
+struct MissingLogits {
+  Bytes total = 0;   // all devices together
+  Bytes device = 0;  // the device that misses most
+  Seconds gain = 0;
+};
+MissingLogits missing_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits);
 
 }  // namespace xrun::planner

@@ -5,8 +5,6 @@
 #include <map>
 
 #include "planner/program/buffer_sizes.h"
-#include "planner/program/dx_terms.h"
-#include "planner/program/links.h"
 #include "planner/search/mesh.h"
 
 namespace xrun::planner {
@@ -101,49 +99,7 @@ TrainingHeads training_heads(const Module& module) {
   return {.batch = module.train.batch, .states = static_cast<int>(optimizer_states(module).size())};
 }
 
-namespace {
-
-// Returns the time that the exchanges of a head pass take on the links between the nodes of a cluster.
-Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, const std::vector<int>& makers) {
-  if (machine.nodes() == 1) {
-    return 0;
-  }
-  std::vector<int> shards;
-  for (const HeadShard& shard : head.shards) {
-    shards.push_back(shard.device);
-  }
-  const Bytes features = head.rows * head.dim * 4 / static_cast<Bytes>(makers.size());  // bytes from one maker
-  LinkLoad gather(machine);
-  LinkLoad stats(machine);
-  LinkLoad scatter(machine);
-  gather.add_shared(makers, shards, features);
-  stats.add_shared(shards, shards, head.rows * 16);
-  if (!trains) {
-    return gather.time() + stats.time();
-  }
-  // Every node sends its partials to each maker of the features that is on another node.
-  std::map<int, int64_t> receivers;  // key: node
-  for (const int maker : makers) {
-    receivers[machine.node_of(maker)] += 1;
-  }
-  const auto all = static_cast<int64_t>(makers.size());
-  const std::map<int, int64_t> partials = DxTerms(head, machine.device_nodes).partials_by_node();
-  int64_t sent = 0;
-  for (const auto& [node, own] : partials) {
-    scatter.add_sent(node, features * own * (all - receivers[node]));
-    sent += own;
-  }
-  for (const auto& [node, here] : receivers) {
-    const auto own = partials.find(node);
-    scatter.add_received(node, features * here * (sent - (own == partials.end() ? 0 : own->second)));
-  }
-  return gather.time() + stats.time() + scatter.time();
-}
-
-}  // namespace
-
-HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training,
-                     const std::vector<int>& makers) {
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training) {
   HeadTimes times;
   const Machine& machine = cost.machine();
   for (const HeadPlan& head : heads) {
@@ -162,11 +118,6 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
       times.update += slowest.update;
       times.selection += slowest.selection;
     }
-    const Bytes features = head.rows * head.dim * 4;
-    const int members = static_cast<int>(std::min<size_t>(head.shards.size(), static_cast<size_t>(machine.devices)));
-    times.collectives += cost.all_gather(features, members) + cost.all_gather(head.rows * 16 * members, members) +
-                         (training.trains ? cost.reduce_scatter(features * members, members) : 0.0) +
-                         link_time(head, machine, training.trains, makers);
   }
   return times;
 }

@@ -15,16 +15,15 @@ namespace xrun::planner {
 Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, const Machine& machine, int64_t rows,
                                          int head_devices = 0);
 
-// Seconds of the passes of all heads on the slowest device. `forward` (statistics), `backward` (gradients) and
-// `collectives` are for one pass. `update` is for the sweep at the end of the step, and `selection` for drawing the
+// Seconds of the passes of all heads on the slowest device, without exchanges. `forward` (statistics) and `backward`
+// (gradients) are for one pass. `update` is for the sweep at the end of the step, and `selection` for drawing the
 // active classes of the step.
 struct HeadTimes {
   Seconds forward = 0;
   Seconds backward = 0;
   Seconds update = 0;
   Seconds selection = 0;
-  Seconds collectives = 0;
-  Seconds pass() const { return forward + backward + collectives; }
+  Seconds pass() const { return forward + backward; }
 };
 struct TrainingHeads {
   int64_t batch = 0;
@@ -32,9 +31,7 @@ struct TrainingHeads {
   int states = 0;  // optimizer states of each weight
 };
 TrainingHeads training_heads(const Module& module);
-// Returns the times of head passes. `makers` are the devices that make the features.
-HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training,
-                     const std::vector<int>& makers);
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training);
 
 // The least times of the passes and updates of one head on each device, whichever of its logits a plan keeps.
 struct LeastHeadTimes {

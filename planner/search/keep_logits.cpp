@@ -1,8 +1,9 @@
-#include "planner/search/keep_logits.h"
-
+// Decides which logits a head keeps from the forward to the backward pass (declared in planner/search/fit.h).
+// Tests: tests/planner/search/choose_test.cpp
 #include <algorithm>
 #include <map>
 
+#include "planner/search/fit.h"
 #include "planner/search/heads.h"
 
 namespace xrun::planner {
@@ -29,17 +30,50 @@ Bytes logits_bytes(const FitInput& input, const Program& program, const HeadPlan
   return align_up(head_logits_bytes(head_shape(program, input.search.module.graph, head, shard, head.rows)));
 }
 
+// Returns the bytes of the logits that are worth keeping; key: device.
+std::map<int, Bytes> wanted_bytes(const FitInput& input, const Fitted& fitted) {
+  std::map<int, Bytes> wanted;
+  for (const HeadPlan& head : fitted.candidate.decision.heads) {
+    for (const HeadShard& shard : head.shards) {
+      wanted[shard.device] += logits_bytes(input, fitted.training, head, shard);
+    }
+  }
+  return wanted;
+}
+
 }  // namespace
 
-bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits, Decision& decision) {
-  std::map<int, Bytes> wanted;  // key: device
-  Bytes all = 0;
-  for (const HeadPlan& head : decision.heads) {
-    for (const HeadShard& shard : head.shards) {
-      const Bytes bytes = logits_bytes(input, fitted.training, head, shard);
-      wanted[shard.device] += bytes;
-      all += bytes;
+MissingLogits missing_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits) {
+  MissingLogits missing{.total = fitted.memory.sum() - limits.total};
+  const std::map<int, Bytes> wanted = wanted_bytes(input, fitted);
+  for (const Arena& arena : fitted.training.arenas) {
+    const auto bytes = wanted.find(arena.device);
+    if (bytes != wanted.end()) {
+      missing.total += bytes->second;
+      const Bytes over = arena.bytes + bytes->second - limits.device;
+      missing.device = limits.device > 0 ? std::max(missing.device, over) : 0;
     }
+  }
+  missing.total = std::max<Bytes>(0, missing.total);
+  std::vector<HeadPlan> heads = fitted.candidate.decision.heads;
+  const TrainingHeads training = training_heads(input.search.module);
+  const HeadTimes plain = head_times(heads, input.search.cost, training);
+  for (HeadPlan& head : heads) {
+    for (HeadShard& shard : head.shards) {
+      const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});
+      shard.kept_blocks = worth_keeping(head, input.search.cost) ? blocks.size() : 0;
+    }
+  }
+  const HeadTimes kept = head_times(heads, input.search.cost, training);
+  missing.gain = (plain.pass() - kept.pass()) * fitted.candidate.decision.schedule.head_passes;
+  return missing;
+}
+
+bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits, Decision& decision) {
+  const std::map<int, Bytes> wanted = wanted_bytes(input, fitted);
+  Bytes all = 0;
+  for (const auto& [device, bytes] : wanted) {
+    all += bytes;
   }
   const auto part_of = [](Bytes left, Bytes bytes) {
     return bytes > 0 ? std::clamp(static_cast<double>(left) / static_cast<double>(bytes), 0.0, 1.0) : 0.0;
@@ -51,7 +85,7 @@ bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits
       double part = worth_keeping(head, input.search.cost) ? of_all : 0;
       for (const Arena& arena : fitted.training.arenas) {
         if (limits.device > 0 && arena.device == shard.device) {
-          part = std::min(part, part_of(limits.device - arena.bytes, wanted[shard.device]));
+          part = std::min(part, part_of(limits.device - arena.bytes, wanted.at(shard.device)));
         }
       }
       const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});
@@ -60,8 +94,7 @@ bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits
     }
   }
   if (any) {
-    const HeadTimes times = head_times(decision.heads, input.search.cost, training_heads(input.search.module),
-                                       decision.stages.back().devices);
+    const HeadTimes times = head_times(decision.heads, input.search.cost, training_heads(input.search.module));
     decision.head_forward_time = times.forward;
     decision.head_backward_time = times.backward;
   }

@@ -166,11 +166,9 @@ enum class Depth { kRough, kFull };
 Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
                                          const StageLimits& limits, CutMemo& memo, Depth depth = Depth::kFull) {
   XRUN_ASSIGN(std::vector<HeadPlan> heads, heads_of(input, setting));
-  const auto head_passes = heads.empty() ? 0 : static_cast<int>(input.module.train.batch / heads[0].rows);
-  const HeadTimes head =
-      head_times(heads, input.cost, training_heads(input.module), devices_of(input, setting, setting.stages - 1));
+  const HeadTimes head = head_times(heads, input.cost, training_heads(input.module));
   const PartitionRequest request = make_request(input, setting, recompute, limits);
-  const StepEstimate estimate(input, setting, request, head, head_passes);
+  const StepEstimate estimate(input, setting, request, heads, head);
   Candidate candidate{.setting = setting, .recompute = recompute, .decision = outline(input, setting)};
   candidate.decision.heads = std::move(heads);
   candidate.decision.head_forward_time = head.forward;
@@ -302,8 +300,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   const int local = decision.micro_batches / decision.replicas;
   const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;
   XRUN_ASSIGN(made.heads, plan_heads(inference, chain, machine, rows, decision.head_devices));
-  const HeadTimes head =
-      head_times(made.heads, cost, {.batch = decision.batch, .trains = false}, made.stages.back().devices);
+  const HeadTimes head = head_times(made.heads, cost, {.batch = decision.batch, .trains = false});
   made.head_forward_time = head.forward;
   made.head_backward_time = 0;
   made.head_update_time = 0;

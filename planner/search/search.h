@@ -72,7 +72,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
                                   const Graph& training, const Decision& decision);
 
 // The row blocks of a micro-batch, the times of the passes over it in units of the times of a row block on one worker,
-// and the number of gradient partials of a replica (setting_facts.cpp).
+// and the number of gradient partials of a replica (exchange_times.cpp).
 struct PassFactors {
   int64_t blocks = 1;
   double forward = 1;
@@ -89,21 +89,5 @@ Result<std::vector<HeadPlan>> heads_of(const SearchInput& input, const Setting& 
 Mesh mesh_of(const SearchInput& input, const Setting& setting);
 // Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
-
-// The times after the last backward pass of each stage: the update of weights, with the sums over replicas before it.
-struct UpdateTimes {
-  std::vector<Seconds> stages;
-  Seconds network = 0;  // the time of the sums of all stages on the links between nodes, which they share
-};
-// `traffic` is the result of update_traffic for the module.
-UpdateTimes update_times(const SearchInput& input, const Setting& setting, const Partition& cuts, Bytes traffic);
-
-// Returns how many bytes an update reads or writes for each byte of gradients. Evaluates the text of the optimizer.
-Bytes update_traffic(const Module& module);
-
-// Returns the time that the values of a micro-batch of all replicas take from the previous stage to stage `s`; for the
-// first stage, the time of a copy.
-Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
-                 const Partition& cuts, size_t s);
 
 }  // namespace xrun::planner

@@ -2,6 +2,9 @@
 #include "planner/search/step_estimate.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
 
 namespace xrun::planner {
 namespace {
@@ -10,31 +13,62 @@ namespace {
 // The bounds of the search know nothing of waits for cores, so that it would try many cuts in vain.
 constexpr int kCrowdedTries = 8;
 
+int workers_of_heads(const std::vector<HeadPlan>& heads, const Machine& machine) {
+  std::set<int> devices;
+  for (const HeadPlan& head : heads) {
+    for (const HeadShard& shard : head.shards) {
+      if (shard.row_begin < shard.row_end) {
+        devices.insert(shard.device);
+      }
+    }
+  }
+  return std::accumulate(devices.begin(), devices.end(), 0,
+                         [&](int sum, int device) { return sum + machine.threads_of(device); });
+}
+
 }  // namespace
 
 StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
-                           const HeadTimes& head, int head_passes)
+                           const std::vector<HeadPlan>& heads, const HeadTimes& head)
     : input_(input),
       setting_(setting),
       request_(request),
       head_(head),
-      head_passes_(head_passes),
+      exchanges_(head_exchanges(heads, input.cost, training_heads(input.module),
+                                devices_of(input, setting, setting.stages - 1),
+                                input.module.train.batch * setting.replicas / setting.micro_batches)),
+      updates_(input, setting),
+      head_passes_(heads.empty() ? 0 : static_cast<int>(input.module.train.batch / heads[0].rows)),
       workers_(setting.replicas * input.machine.threads_of(0)),
-      traffic_(update_traffic(input.module)) {}
+      head_workers_(workers_of_heads(heads, input.machine)),
+      selection_(head.selection > 0 ? head.selection + input.cost.hand_over() : 0) {}
 
-ScheduleRequest StepEstimate::passes(const Partition& cuts) const {
-  ScheduleRequest order{.micro_batches = request_.micro_batches, .head_passes = head_passes_, .head = head_.pass()};
+ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds> first) const {
+  ScheduleRequest order{
+      .first = std::move(first), .micro_batches = request_.micro_batches, .head_passes = head_passes_};
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     order.forward.push_back(cuts.stages[s].forward + input_.cost.hand_over());
     order.backward.push_back(cuts.stages[s].backward + input_.cost.hand_over());
-    if (cuts.stages.size() > 1) {
-      order.hop = std::max(order.hop, hop_time(input_, setting_, request_, cuts, s));
+    order.hops.push_back(cuts.stages.size() > 1 ? hop_time(input_, setting_, request_, cuts, s) : 0);
+  }
+  if (head_passes_ > 0) {
+    order.head = head_pass();
+    order.backward.back() += exchanges_.sum;  // dX of a micro-batch is summed before its backward pass
+    if (head_passes_ == 1) {
+      order.forward.back() = std::max(order.forward.back(), exchanges_.gather_links);
+      order.backward.back() = std::max(order.backward.back(), exchanges_.scatter_links);
     }
   }
   return order;
 }
 
-Schedule StepEstimate::schedule(const Partition& cuts) const { return make_schedule(setting_.pipeline, passes(cuts)); }
+Seconds StepEstimate::head_rest() const {
+  return (head_.update + selection_) * std::max(1.0, static_cast<double>(head_workers_) / input_.machine.cores);
+}
+
+Schedule StepEstimate::schedule(const Partition& cuts) const {
+  return make_schedule(setting_.pipeline, passes(cuts, {}));
+}
 
 // Converts the times of a schedule, in which each worker has a core, to real time.
 Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Workers> changes) const {
@@ -42,8 +76,8 @@ Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Worke
     for (const ActionTime& time : stage) {
       const bool head = time.action.kind == ActionKind::kHead;
       if (!head || &stage == &schedule.stages.front()) {
-        const int busy = head ? input_.machine.threads : workers_;
-        changes.push_back({time.start, busy});
+        const int busy = head ? head_workers_ : workers_;
+        changes.push_back({head ? time.end - head_.pass() : time.start, busy});  // workers are idle during exchanges
         changes.push_back({time.end, -busy});
       }
     }
@@ -62,9 +96,9 @@ Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Worke
 }
 
 StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
-  const ScheduleRequest order = passes(cuts);
+  const UpdateTimes updates = updates_.times(cuts);
+  const ScheduleRequest order = passes(cuts, updates.zeroing);
   StepTimes made{.schedule = simulate(make_schedule(setting_.pipeline, order), order)};
-  const UpdateTimes updates = update_times(input_, setting_, cuts, traffic_);
   const bool wait = input_.module.train.sums_squares();  // the sum needs the gradients of all stages
   std::vector<Workers> changes;
   Seconds end = made.schedule.makespan;
@@ -75,13 +109,12 @@ StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
     changes.push_back({start, workers_});
     changes.push_back({start + updates.stages[s], -workers_});
   }
-  const CostModel& cost = input_.cost;
   made.step = end;
   if (input_.machine.threads > input_.machine.cores) {
     made.step = real_time(made.schedule, std::move(changes));
     made.slowed = made.step > end;
   }
-  made.step += updates.network + (head_.update + head_.selection) * cost.crowding(input_.machine.devices);
+  made.step += updates.network + head_rest();
   return made;
 }
 
@@ -92,13 +125,13 @@ Prediction StepEstimate::predict(const Partition& cuts) const {
           .images_per_second = static_cast<double>(input_.module.train.batch) / made.step,
           .bubble = made.schedule.bubble * share,
           .imbalance = made.schedule.imbalance * share,
-          .exposed_comm = head_.collectives * head_passes_};
+          .exposed_comm = exchanges_.of_pass() * head_passes_};
 }
 
 Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
   const CostModel& cost = input_.cost;
   const Machine& machine = input_.machine;
-  const UpdateTimes updates = update_times(input_, setting_, cuts, traffic_);
+  const UpdateTimes updates = updates_.times(cuts);
   Seconds work = 0;
   for (const PartitionStage& stage : cuts.stages) {
     work += stage.time() * request_.micro_batches * workers_;
@@ -107,10 +140,10 @@ Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
   const Seconds passes = std::max(cuts.objective + hand_overs, work / machine.cores);
   Prediction predicted;
   predicted.step = passes + std::ranges::max(updates.stages) + updates.network +
-                   (head_.pass() * head_passes_ + head_.update + head_.selection) * cost.crowding(machine.devices);
+                   head_pass() * head_passes_ * cost.crowding(machine.devices) + head_rest();
   predicted.images_per_second = static_cast<double>(input_.module.train.batch) / predicted.step;
   predicted.bubble = std::max(0.0, 1 - work / workers_ / request_.stages / predicted.step);
-  predicted.exposed_comm = head_.collectives * head_passes_;
+  predicted.exposed_comm = exchanges_.of_pass() * head_passes_;
   return predicted;
 }
 
@@ -119,19 +152,20 @@ ScheduleCosts StepEstimate::costs() const {
   const Machine& machine = input_.machine;
   ScheduleCosts costs{.step = [this](const Partition& cuts) { return times(cuts).step; },
                       .hand_over = cost.hand_over(),
-                      .heads = head_.pass() * head_passes_};
-  for (const Bytes gradients : input_.chain.gradients) {
-    costs.updates.push_back(cost.sweep(gradients * traffic_, machine.threads_of(0)));
+                      .heads = head_pass() * head_passes_};
+  for (size_t l = 0; l < request_.layers.size(); ++l) {
+    costs.updates.push_back(updates_.of_layer(l));
   }
   Seconds work = 0;
   for (const PartitionLayer& layer : request_.layers) {
     work += layer.forward + layer.backward;
   }
-  costs.floor = (work * request_.micro_batches * workers_ + costs.heads * machine.threads) / machine.cores;
+  costs.floor =
+      (work * request_.micro_batches * workers_ + head_.pass() * head_passes_ * head_workers_) / machine.cores;
   if (machine.threads > machine.cores) {
     costs.tries = kCrowdedTries;
   }
-  costs.after = (head_.update + head_.selection) * cost.crowding(machine.devices);
+  costs.after = head_rest();
   return costs;
 }
 

@@ -4,6 +4,7 @@
 
 #include "planner/partition/schedule_cuts.h"
 #include "planner/schedules/simulate_schedule.h"
+#include "planner/search/exchange_times.h"
 #include "planner/search/heads.h"
 #include "planner/search/search.h"
 
@@ -13,10 +14,9 @@ namespace xrun::planner {
 // slow down while more of them are busy than there are cores, as in the simulation of a program.
 class StepEstimate {
  public:
-  // All arguments must outlive the object. `request` has the layers, and `head_passes` is the number of head passes of
-  // a step.
-  StepEstimate(const SearchInput& input, const Setting& setting, const PartitionRequest& request, const HeadTimes& head,
-               int head_passes);
+  // All arguments except `heads` must outlive the object. `request` has the layers, and `head` the times of `heads`.
+  StepEstimate(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+               const std::vector<HeadPlan>& heads, const HeadTimes& head);
 
   Schedule schedule(const Partition& cuts) const;
   Prediction predict(const Partition& cuts) const;
@@ -38,7 +38,11 @@ class StepEstimate {
     bool slowed = false;  // whether workers wait for cores
   };
 
-  ScheduleRequest passes(const Partition& cuts) const;
+  // `first` has the times that are added to the first backward passes.
+  ScheduleRequest passes(const Partition& cuts, std::vector<Seconds> first) const;
+  Seconds head_pass() const { return head_.pass() + exchanges_.of_pass(); }
+  // The time of heads apart from their passes.
+  Seconds head_rest() const;
   StepTimes times(const Partition& cuts) const;
   Seconds real_time(const ScheduleTimes& schedule, std::vector<Workers> updates) const;
 
@@ -46,9 +50,12 @@ class StepEstimate {
   const Setting& setting_;
   const PartitionRequest& request_;
   const HeadTimes& head_;
+  HeadExchanges exchanges_;
+  UpdateCosts updates_;
   int head_passes_;
-  int workers_;    // the workers of all replicas of a stage
-  Bytes traffic_;  // update_traffic
+  int workers_;        // the workers of all replicas of a stage
+  int head_workers_;   // the workers of all devices that have shards of heads
+  Seconds selection_;  // the selection of active classes, which delays the first stage
 };
 
 }  // namespace xrun::planner

@@ -203,7 +203,7 @@ TEST(Durations, TheTimeOfAHeadStepFollowsItsActiveClasses) {
   const auto times = [&](int64_t active) {
     std::vector<HeadPlan> heads = head_plans(module, {.shards = 2, .devices = 2}, 64);
     heads[0].active = active;
-    return head_times(heads, cost, {.batch = 64}, {0});
+    return head_times(heads, cost, {.batch = 64});
   };
   const HeadTimes all = times(0);
   const HeadTimes tenth = times(10'000);

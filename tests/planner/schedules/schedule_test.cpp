@@ -39,6 +39,19 @@ TEST(Schedule, MakespansEqualTheGoldenValues) {
   }
 }
 
+// A stage cannot receive a value before its passes that precede the transfer, and their transfers, have begun. The
+// first backward pass of a stage may take longer.
+TEST(Schedule, TransfersOfAStageBeginInTheirOrder) {
+  ScheduleRequest request = even(3, 2, 1, 1, 0.5);
+  EXPECT_NEAR(simulate(schedule_gpipe(request), request).makespan, 10, 1e-9);
+  request.hops = {0, 0.5, 0.5};
+  EXPECT_NEAR(simulate(schedule_gpipe(request), request).makespan, 11, 1e-9);
+  request.first = {0.25, 0, 0};
+  EXPECT_NEAR(simulate(schedule_gpipe(request), request).makespan, 11, 1e-9);
+  request.first = {0, 0, 0.25};
+  EXPECT_NEAR(simulate(schedule_gpipe(request), request).makespan, 11.25, 1e-9);
+}
+
 TEST(Schedule, TheBubbleOfGPipeFollowsItsFormula) {
   const ScheduleRequest request = even(4, 8, 1, 2, 0);
   const ScheduleTimes times = simulate(schedule_gpipe(request), request);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/schedules/simulate_schedule.h"
+#include "planner/search/exchange_times.h"
 #include "tests/planner/generated_models.h"
 
 namespace xrun::planner {
@@ -58,18 +59,17 @@ TEST(Search, UpdatesOfLaterStagesOverlapWithEarlierPasses) {
   const Setting setting{2, 1, 4, PipelineKind::kGpipe};
   const Candidate made = decide(subject.input, setting, Recompute::kNone).value().at(0);
   ScheduleRequest order{.micro_batches = 4};
-  Bytes gradients = 0;
   for (const Stage& stage : made.decision.stages) {
     order.forward.push_back(stage.forward_time + subject.cost.hand_over());
     order.backward.push_back(stage.backward_time + subject.cost.hand_over());
   }
-  for (const NodeId node : made.decision.stages[1].forward) {
-    gradients += subject.chain.gradients[static_cast<size_t>(subject.chain.position[static_cast<size_t>(node.index)])];
-  }
+  const int cut = static_cast<int>(made.decision.stages[0].forward.size());
+  const Partition cuts{.stages = {{.begin = 0, .end = cut}, {.begin = cut, .end = subject.chain.size()}}};
+  const UpdateTimes updates = UpdateCosts(subject.input, setting).times(cuts);
+  order.first = updates.zeroing;
   const Seconds passes = simulate(made.decision.schedule, order).makespan;
-  const Seconds update = subject.cost.sweep(gradients * update_traffic(subject.training), 1);
   EXPECT_GT(made.predicted.step, passes);
-  EXPECT_LT(made.predicted.step, passes + 0.9 * update);
+  EXPECT_LT(made.predicted.step, passes + 0.9 * updates.stages[1]);
 }
 
 }  // namespace

@@ -132,9 +132,9 @@ TEST(Hints, EveryHintChangesThePlan) {
        [](const Program& p) { return p.stages.size() == 2; }},
       {"micro_batches",
        [](ScheduleSpec& s) {
-         s.micro_batches = Hint<int64_t>{8, {}};
+         s.micro_batches = Hint<int64_t>{16, {}};
        },
-       [](const Program& p) { return p.micro_batches == 8; }},
+       [](const Program& p) { return p.micro_batches == 16; }},
       {"replicas",
        [](ScheduleSpec& s) {
          s.replicas = Hint<int64_t>{1, {}};

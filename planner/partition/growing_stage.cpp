@@ -1,36 +1,34 @@
-// Computes memory and time of a stage, and chooses the layers that run again so that the stage fits (declared in
+// Computes memory and time of a stage, and chooses the layers that run again so that the stage fits (also declared in
 // planner/partition/partition.h). If the stage exceeds the cap, the cheapest set of layers that frees the excess is a
 // knapsack problem, solved by branch and bound: layers are tried in the order of their seconds per freed byte; the
 // lower bound of a branch is the greedy solution that may take a fraction of its last layer. The number of visited
 // branches is limited, so for very large stages the result may be only nearly optimal, which the result says.
 // Tests: tests/planner/partition/partition_test.cpp
+#include "planner/partition/growing_stage.h"
+
 #include <algorithm>
 #include <limits>
-
-#include "planner/partition/partition.h"
 
 namespace xrun::planner {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A layer that may run again, with the bytes that this frees for one micro-batch, and the time that it costs.
-struct Item {
-  int layer;
-  Bytes bytes;
-  Seconds seconds;
-};
+using Item = GrowingStage::Item;
+
+bool is_cheaper(const Item& a, const Item& b) {
+  const double left = a.seconds * static_cast<double>(b.bytes);
+  const double right = b.seconds * static_cast<double>(a.bytes);
+  return left != right ? left < right : a.layer < b.layer;
+}
 
 // Finds the cheapest subset of the items that frees `need` bytes, by branch and bound. Items are sorted by seconds per
 // byte; the bound of a branch takes items in this order, and a fraction of the last one.
 class Cheapest {
  public:
-  Cheapest(const PartitionRequest& request, std::vector<Item> items, Bytes need) : items_(std::move(items)) {
-    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-      const double left = a.seconds * static_cast<double>(b.bytes);
-      const double right = b.seconds * static_cast<double>(a.bytes);
-      return left != right ? left < right : a.layer < b.layer;
-    });
+  Cheapest(const PartitionRequest& request, const std::vector<Item>& items, Bytes need) : items_(items) {
+    bytes_before_.reserve(items.size() + 1);
+    seconds_before_.reserve(items.size() + 1);
     for (const Item& item : items_) {
       bytes_before_.push_back(bytes_before_.back() + item.bytes);
       seconds_before_.push_back(seconds_before_.back() + item.seconds);
@@ -86,7 +84,7 @@ class Cheapest {
     search(next, need, spent);
   }
 
-  std::vector<Item> items_;
+  const std::vector<Item>& items_;
   std::vector<int> chosen_;
   std::vector<int> chosen_best_;
   double best_ = kInfinity;
@@ -122,35 +120,59 @@ void StageSums::add_layer() {
   memory_ += layer.resident + (again ? 0 : held_ * layer.saved);
 }
 
-Recomputation choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage) {
-  StageSums sums(request, held, stage.begin);
-  std::vector<Item> others;
-  stage.recomputed.clear();
-  for (int l = stage.begin; l < stage.end; ++l) {
-    sums.add_layer();
-    const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
-    if (runs_again(request, layer)) {
-      stage.recomputed.push_back(l);
-    } else if (layer.saved > 0) {
-      others.push_back({l, layer.saved, layer.again_time()});
-    }
+GrowingStage::GrowingStage(const PartitionRequest& request, int held, int begin)
+    : request_(request), held_(held), end_(begin), sums_(request, held, begin) {}
+
+void GrowingStage::add_layer() {
+  sums_.add_layer();
+  const PartitionLayer& layer = request_.layers[static_cast<size_t>(end_)];
+  if (runs_again(request_, layer)) {
+    recomputed_.push_back(end_);
+  } else if (layer.saved > 0) {
+    items_.push_back({end_, layer.saved, layer.again_time()});
   }
-  stage.forward = sums.forward();
-  stage.backward = sums.backward();
-  stage.memory = sums.memory();
-  if (sums.fits() || request.recompute != Recompute::kAuto) {
-    return {.fits = sums.fits()};
+  ++end_;
+}
+
+void GrowingStage::sort_items() {
+  if (items_.size() == sorted_ + 1) {
+    std::rotate(std::upper_bound(items_.begin(), items_.end() - 1, items_.back(), is_cheaper), items_.end() - 1,
+                items_.end());
+  } else {
+    std::sort(items_.begin(), items_.end(), is_cheaper);
+  }
+  sorted_ = items_.size();
+}
+
+Recomputation GrowingStage::choose(PartitionStage& stage) {
+  stage.recomputed = recomputed_;
+  stage.forward = sums_.forward();
+  stage.backward = sums_.backward();
+  stage.memory = sums_.memory();
+  if (sums_.fits() || request_.recompute != Recompute::kAuto) {
+    return {.fits = sums_.fits()};
+  }
+  if (sorted_ < items_.size()) {
+    sort_items();
   }
   // The bytes freed for one micro-batch, times `held`, must cover the excess over the cap.
-  const Cheapest cheapest(request, std::move(others), (stage.memory - request.cap + held - 1) / held);
+  const Cheapest cheapest(request_, items_, (stage.memory - request_.cap + held_ - 1) / held_);
   for (const int l : cheapest.layers()) {
-    const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+    const PartitionLayer& layer = request_.layers[static_cast<size_t>(l)];
     stage.recomputed.push_back(l);
     stage.backward += layer.again_time();
-    stage.memory -= held * layer.saved;
+    stage.memory -= held_ * layer.saved;
   }
   std::sort(stage.recomputed.begin(), stage.recomputed.end());
-  return {.fits = cheapest.found() && stage.memory <= request.cap, .proven = cheapest.proven()};
+  return {.fits = cheapest.found() && stage.memory <= request_.cap, .proven = cheapest.proven()};
+}
+
+Recomputation choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage) {
+  GrowingStage grown(request, held, stage.begin);
+  for (int l = stage.begin; l < stage.end; ++l) {
+    grown.add_layer();
+  }
+  return grown.choose(stage);
 }
 
 }  // namespace xrun::planner

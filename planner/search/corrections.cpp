@@ -1,0 +1,92 @@
+// Tests: tests/planner/search/choose_test.cpp, tests/planner/search/forced_settings_test.cpp
+#include "planner/search/corrections.h"
+
+#include <algorithm>
+
+namespace xrun::planner {
+
+CandidateKind kind_of(const Setting& setting) { return {setting.stages, setting.replicas, setting.head_devices}; }
+
+void Corrections::learn_time(const Fitted& made, Seconds estimate) {
+  Kind& kind = kinds_[kind_of(made.candidate.setting)];
+  kind.ratio = std::min(kind.ratio, made.predicted.step / estimate);
+  ratio_ = std::min(ratio_, kind.ratio);
+}
+
+void Corrections::learn_memory(const Fitted& made) {
+  kinds_[kind_of(made.candidate.setting)].uncounted = made.uncounted;
+  if (!uncounted_ || made.uncounted.total < uncounted_->total) {
+    uncounted_ = made.uncounted;
+  }
+}
+
+// The partition may free only a part of the bytes by which its limit is lowered: a layer that runs again may need a
+// value that was not kept before. So the excess counts twice after the first time.
+void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
+  one.own = made.uncounted;
+  if (one.failures++ > 0) {
+    one.own->total += std::max<Bytes>(0, made.memory.sum() - limits_.total);
+    for (size_t n = 0; n < made.nodes.size() && limits_.node > 0; ++n) {
+      one.own->nodes[n] += std::max<Bytes>(0, made.nodes[n] - limits_.node);
+    }
+  }
+  one.known = std::min(one.known, Known::kOfKind);
+}
+
+Seconds Corrections::step(const OpenCandidate& one) const {
+  const Seconds estimate = one.now().predicted.step;
+  const auto kind = kinds_.find(kind_of(one.candidate->setting));
+  const double ratio = kind != kinds_.end() && kind->second.ratio < HUGE_VAL ? kind->second.ratio : ratio_;
+  return ratio < HUGE_VAL ? estimate * ratio : estimate;
+}
+
+Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
+  const auto kind = kinds_.find(kind_of(one.candidate->setting));
+  const bool of_kind = kind != kinds_.end() && kind->second.uncounted;
+  if (input_.hints.hinted || !uncounted_) {
+    return {};
+  }
+  Uncounted uncounted = one.own ? *one.own : of_kind ? *kind->second.uncounted : *uncounted_;
+  if (!one.own && !of_kind) {
+    const auto halve = [](Bytes bytes) { return std::min(bytes, bytes / 2); };
+    uncounted.total = halve(uncounted.total);
+    uncounted.device = halve(uncounted.device);
+    std::ranges::transform(uncounted.nodes, uncounted.nodes.begin(), halve);
+  }
+  const StageLimits limits = limits_.within(one.now(), uncounted);
+  if (limits.stage == 0 && limits.total == 0 && limits.nodes.empty()) {
+    return {};
+  }
+  return {one.own ? Known::kOwn : of_kind ? Known::kOfKind : Known::kOfOthers, limits};
+}
+
+bool Corrections::is_outdated(const OpenCandidate& one) const {
+  return one.now().rough || excess_of(one).known > one.known;
+}
+
+Status Corrections::renew(OpenCandidate& one) const {
+  const auto [known, exceeded] = excess_of(one);
+  StageLimits& limits = one.limits;
+  limits.stage = exceeded.stage != 0 ? exceeded.stage : limits.stage;
+  limits.total = exceeded.total != 0 ? exceeded.total : limits.total;
+  limits.nodes = exceeded.nodes.empty() ? limits.nodes : exceeded.nodes;
+  const bool possible = limits.stage >= 0 && limits.total >= 0 &&
+                        std::ranges::all_of(limits.nodes, [](Bytes bytes) { return bytes >= 0; });
+  const bool first = one.known == Known::kNothing;
+  one.known = std::max(one.known, known);
+  std::vector<Candidate> made;
+  if (possible) {
+    XRUN_ASSIGN(made, decide(input_, one.candidate->setting,
+                             one.known == Known::kNothing ? one.candidate->recompute : Recompute::kAuto, limits));
+  }
+  one.closed = made.empty();
+  if (!made.empty()) {
+    one.decided = std::move(made[0]);
+    // The limits may be lower than necessary, unless a program of the candidate itself was the first to lower them.
+    const bool exact = known == Known::kNothing || (known == Known::kOwn && first && one.failures == 1);
+    one.decided->proven = one.decided->proven && exact;
+  }
+  return {};
+}
+
+}  // namespace xrun::planner

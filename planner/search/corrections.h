@@ -1,0 +1,73 @@
+// Corrections of the estimates of candidates by the programs that were made of others.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "planner/search/fit.h"
+
+namespace xrun::planner {
+
+// Candidates with equal numbers of stages, replicas and devices of heads are of one kind.
+using CandidateKind = std::tuple<int, int, int>;
+CandidateKind kind_of(const Setting& setting);
+
+// The programs by which it is known how much memory a candidate needs beyond its estimate.
+enum class Known { kNothing, kOfOthers, kOfKind, kOwn };
+
+// A candidate of which no program has been made yet.
+struct OpenCandidate {
+  const Candidate* candidate;
+  std::optional<Candidate> decided = {};  // the candidate with all its cuts, and within the limits
+  Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
+  StageLimits limits = {};                // the limits of the partition for `decided`
+  std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
+  int failures = 0;                       // the number of these programs
+  bool closed = false;                    // it was made, or is not within the limits
+  const Candidate& now() const { return decided ? *decided : *candidate; }
+};
+
+// A program that was made corrects the estimates of other candidates:
+//   - by the ratio of its time to its estimate. For a kind of which there is no program, the least ratio of all counts.
+//   - by the memory that it needs beyond the estimate of the partition. If a candidate would exceed the limits with as
+//     much, the partition gets the limits without these bytes, and the candidate the time of its new cuts. Kinds of
+//     which there is no program are assumed to need half as much as the program that needs least.
+class Corrections {
+ public:
+  // Both arguments must outlive the object.
+  Corrections(const SearchInput& input, const MemoryLimits& limits) : input_(input), limits_(limits) {}
+
+  // `estimate`: the estimated step of the candidate of which the program was made.
+  void learn_time(const Fitted& made, Seconds estimate);
+  void learn_memory(const Fitted& made);
+  // Learns from a program of `one` that is not within the limits.
+  void learn_failure(const Fitted& made, OpenCandidate& one) const;
+
+  Seconds step(const OpenCandidate& one) const;
+  // Whether the candidate must be decided again before programs of it are made: it is rough, or exceeds the limits.
+  bool is_outdated(const OpenCandidate& one) const;
+  // Decides the candidate again. It is closed if it has no cuts within the limits. Errors: those of decide.
+  Status renew(OpenCandidate& one) const;
+
+ private:
+  struct Kind {
+    double ratio = HUGE_VAL;             // the least one
+    std::optional<Uncounted> uncounted;  // the need of the last program
+  };
+  struct Excess {
+    Known known = Known::kNothing;  // kNothing: no limit is exceeded, as far as is known
+    StageLimits limits;             // the limits of the partition
+  };
+  Excess excess_of(const OpenCandidate& one) const;
+
+  const SearchInput& input_;
+  const MemoryLimits& limits_;
+  std::map<CandidateKind, Kind> kinds_;
+  double ratio_ = HUGE_VAL;
+  std::optional<Uncounted> uncounted_;  // the least need of all programs
+};
+
+}  // namespace xrun::planner

@@ -1,0 +1,50 @@
+// Estimates of steps are close to the predictions of programs, for generated models and machines.
+#include "planner/search/step_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "planner/search/fit.h"
+#include "tests/planner/generated_models.h"
+
+namespace xrun::planner {
+namespace {
+
+// The programs of a candidate have no kept logits here, which estimates leave out.
+TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
+  double sum = 0;
+  int count = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const testing::Generated made = testing::generate_model(seed);
+    const Module training = testing::prepare_training(made.module);
+    const Module inference = testing::prepare_inference(made.module);
+    const KernelFacts facts = testing::make_facts(training);
+    const KernelFacts inference_facts = testing::make_facts(inference);
+    const CostModel cost(facts, made.machine);
+    const CostModel inference_cost(inference_facts, made.machine);
+    const Chain chain = make_chain(training, cost);
+    const Chain inference_chain = make_chain(inference, inference_cost);
+    const SearchInput space{training, chain, cost, made.machine, layer_hints(training, chain).value()};
+    const FitInput input{space, inference, inference_facts, inference_chain, inference_cost};
+    std::vector<Setting> settings = legal_settings(training, chain, made.machine, false).value();
+    for (size_t i = 0; i < settings.size(); i += 1 + settings.size() / 6) {
+      if (settings[i].micro_batches > 32) {
+        continue;
+      }
+      const std::vector<Candidate> decided = decide(space, settings[i], Recompute::kNone).value();
+      for (const Candidate& candidate : decided) {
+        const double program = realise(input, candidate).value().predicted.step;
+        const double error = std::abs(std::log(candidate.predicted.step / program));
+        EXPECT_LT(error, 0.25) << "seed " << seed << ", " << made.text << ", " << to_text(settings[i]);
+        sum += error;
+        ++count;
+      }
+    }
+  }
+  EXPECT_GT(count, 60);
+  EXPECT_LT(sum / count, 0.06);
+}
+
+}  // namespace
+}  // namespace xrun::planner
