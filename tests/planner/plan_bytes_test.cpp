@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "graph/base/sha256.h"
+#include "graph/os/processor_time.h"
 #include "planner/plan_file.h"
 #include "planner/program/run_memory.h"
 #include "tests/fault_injection/runs.h"
 #include "tests/planner/decisions.h"
 #include "tests/planner/verify/concrete_run.h"
-#include "tests/support/processor_time.h"
 
 namespace xrun::planner::testing {
 namespace {
@@ -147,9 +147,9 @@ class ChangedPlans {
   std::string check(std::vector<std::byte> bytes) {
     const Sha256 digest = sha256(bytes);
     bytes.insert(bytes.end(), digest.begin(), digest.end());
-    const Seconds begin = xrun::testing::processor_time();
+    const Seconds begin = thread_processor_time();
     const std::string wrong = answer(bytes);
-    const Seconds time = xrun::testing::processor_time() - begin;
+    const Seconds time = thread_processor_time() - begin;
     return wrong.empty() && time > 2 ? fmt::format("takes {} s", time) : wrong;
   }
 

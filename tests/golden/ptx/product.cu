@@ -1,6 +1,6 @@
 // One tile of a product in bf16 for the PTX machine: out [64, 128] = a [64, 128] * b [128, 128]^T, sums in f32. The sum
 // runs in two halves of 64; each half is copied to shared memory by cp.async.
-// docs/internals/ptx-machine.md, "Texts of the tests", says how product.ptx is made.
+// docs/internals/ptx_machine.md, "Texts of the tests", says how product.ptx is made.
 #include <cstdint>
 
 constexpr int kRows = 64, kColumns = 128, kDepth = 128, kHalf = 64;

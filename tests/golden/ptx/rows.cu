@@ -1,6 +1,6 @@
 // Sums of rows for the PTX machine: shuffles, shared memory, barriers, atomic counts, and a last block that reads what
 // the others wrote.
-// docs/internals/ptx-machine.md, "Texts of the tests", says how rows.ptx is made.
+// docs/internals/ptx_machine.md, "Texts of the tests", says how rows.ptx is made.
 #include <cstdint>
 
 __device__ unsigned int blocks_done;

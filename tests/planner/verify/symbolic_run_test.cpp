@@ -1,10 +1,10 @@
 // Programs that lack an exchange or a computation although each of their instructions has the right operands: the
 // symbolic run finds what the buffers lack.
-#include "graph/os/processor_time.h"
 #include "planner/verify/symbolic_run.h"
 
 #include <gtest/gtest.h>
 
+#include "graph/os/processor_time.h"
 #include "tests/planner/verify/mutants.h"
 #include "tests/planner/verify/verify_case.h"
 

@@ -1,8 +1,8 @@
 // A sound program is damaged in one place, and must be rejected with a message about the damage. Tests every kind of
 // damage.
-#include "graph/os/processor_time.h"
 #include "planner/verify/verify_program.h"
 
+#include "graph/os/processor_time.h"
 #include "planner/verify/verify_parts.h"
 #include "tests/planner/verify/verify_case.h"
 
