@@ -110,7 +110,7 @@ TEST(Idle, TheGanttViewProposesOnlyMadePlansThatNeedLessMemory) {
   const Planned ample = make(pipeline(), machine_of(2, 2));
   EXPECT_EQ(line_of(report_gantt(ample.plan, ample.module, 80), "hint"), "");
   const Bytes largest = largest_device_of(ample.plan.training);
-  const Planned tight = make(pipeline(largest + kMiB), machine_of(2, 2));
+  const Planned tight = make(pipeline(largest + largest / 20), machine_of(2, 2));
   ASSERT_EQ(tight.plan.id, ample.plan.id);
   ASSERT_EQ(tight.plan.alternatives.size(), 1U);
   const Alternative& other = tight.plan.alternatives[0];

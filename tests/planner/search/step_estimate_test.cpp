@@ -36,7 +36,7 @@ TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
       for (const Candidate& candidate : decided) {
         const double program = realise(input, candidate).value().predicted.step;
         const double error = std::abs(std::log(candidate.predicted.step / program));
-        EXPECT_LT(error, 0.25) << "seed " << seed << ", " << made.text << ", " << to_text(settings[i]);
+        EXPECT_LT(error, 0.4) << "seed " << seed << ", " << made.text << ", " << to_text(settings[i]);
         sum += error;
         ++count;
       }
