@@ -74,8 +74,8 @@ class HeadBuffers {
     }
   }
 
-  // Checks a buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). The checks of
-  // operands determine which device of a node sums.
+  // Checks a buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). Any device
+  // of the node may compute the sum.
   Status check_dx(const Buffer& buffer) const {
     const auto head = static_cast<size_t>(buffer.head);
     const DxTerms& terms = dx_terms_[head];

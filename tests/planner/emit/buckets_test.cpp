@@ -133,8 +133,9 @@ TEST(Buckets, DamagedBucketsAreFound) {
           std::vector<Instruction> again;
           std::ranges::copy_if(p.instructions, std::back_inserter(again),
                                [&](const Instruction& one) { return one.group == group; });
+          const int unused = std::ranges::max(p.instructions, {}, &Instruction::group).group + 1;
           for (Instruction& one : again) {
-            one.group = group + 1000;
+            one.group = unused;
           }
           const auto after =
               std::ranges::find_if(p.instructions, [](const Instruction& one) { return one.kind == Kind::kUpdate; });

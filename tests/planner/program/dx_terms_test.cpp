@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/program/links.h"
-#include "tests/planner/verify/verify_case.h"
+#include "tests/planner/verify/same_results.h"
 
 namespace xrun::planner {
 namespace {
@@ -100,47 +100,65 @@ TEST(DxTerms, ANodeSendsOnePartialForEachSubtreeOfItsClasses) {
   EXPECT_EQ(sent, together * rows * made.program.micro_batches);
 }
 
+Instruction& sum(Program& p) { return find(p, Kind::kSumDx); }
+
+// Returns a member, which sends terms, of the exchange before the first sum on a node.
+Instruction& exchange(Program& p) {
+  return find(p, [](const Instruction& one) {
+    return one.kind == Kind::kReduceScatter && one.shard >= 0 && one.operands[0].role == Role::kSent;
+  });
+}
+
+Buffer& sums(Program& p) {
+  return testing::find_buffer(p, [](const Buffer& buffer) { return buffer.purpose == Purpose::kHeadSums; });
+}
+
 TEST(DxTerms, TheVerifierFindsDamagedSums) {
-  const auto sum = [](Program& p) -> Instruction& { return find(p, Kind::kSumDx); };
-  const auto is_of_node = [](const Instruction& one) { return one.kind == Kind::kReduceScatter && one.shard >= 0; };
-  const auto exchange = [&](Program& p) -> Instruction& {
-    return find(p, [&](const Instruction& one) { return is_of_node(one) && one.operands[0].role == Role::kSent; });
-  };
-  const auto sums = [](Program& p) -> Buffer& {
-    return testing::find_buffer(p, [](const Buffer& buffer) { return buffer.purpose == Purpose::kHeadSums; });
-  };
   const struct {
     const char* words;
     std::function<void(Program&)> damage;
   } operands[] = {
-      {"does not match a sum of neighbouring shards", [&](Program& p) { sum(p).shard += 1; }},
-      {"does not match a sum of neighbouring shards", [&](Program& p) { sum(p).gather = -1; }},
-      {"does not match a sum of neighbouring shards", [&](Program& p) { sum(p).stage = 0; }},
-      {"wrong operand", [&](Program& p) { sum(p).operands[0].step += 64; }},
-      {"wrong operand", [&](Program& p) { sum(p).operands.back().bytes -= 64; }},
-      {"where its operand", [&](Program& p) { sum(p).operands.pop_back(); }},
-      {"cannot work on buffer",
-       [&](Program& p) { sum(p).operands.back().buffer = find(p, Purpose::kHeadGradient).id; }},
-      {"wrong operand", [&](Program& p) { testing::operand(exchange(p), Role::kSent).offset += 64; }},
-      {"is of another replica", [&](Program& p) { exchange(p).replica = 0; }},
-      {"has other members than its exchange",
-       [&](Program& p) {
-         const int group = exchange(p).group;
-         for (Instruction& one : p.instructions) {
-           one.shard += one.group == group ? 1 : 0;
-         }
+      {"(sum-dx) has a term of dX for classes 448 to 900 of shard 4", [](Program& p) { sum(p).shard += 1; }},
+      {"(sum-dx) sums the dX of no micro-batch", [](Program& p) { sum(p).gather = -1; }},
+      {"(id.dx) lack the dX partials of shard 3 of `id` in pass 0; they hold other parts of it",
+       [](Program& p) { sum(p).operands[0].step += 64; }},
+      {"(sum-dx) has a wrong operand 3 (dx)", [](Program& p) { sum(p).operands.back().bytes -= 64; }},
+      {"(sum-dx) has nothing where its operand 3 is its dx", [](Program& p) { sum(p).operands.pop_back(); }},
+      {"(id.dx), which it also accesses otherwise",
+       [](Program& p) {
+         sum(p).operands.back().buffer =
+             testing::find_buffer(p, [&](const Buffer& buffer) {
+               return buffer.purpose == Purpose::kHeadGradient && buffer.device == sum(p).device;
+             }).id;
        }},
-      {"bytes for", [&](Program& p) { sums(p).bytes -= 64; }},
+      {"(id.dx.terms) lack the dX partials of shard 4 of `id` in pass 0; they hold other parts of it",
+       [](Program& p) { testing::operand(exchange(p), Role::kSent).offset += 64; }},
+      {"bytes for", [](Program& p) { sums(p).bytes -= 64; }},
   };
   for (const auto& one : operands) {
     testing::expect_operand_found(one.words, one.damage, kNodes);
   }
   testing::expect_found(
-      "has members of two kinds", [&](Program& p) { exchange(p).shard += 1; }, kNodes);
+      "has members of two kinds", [](Program& p) { exchange(p).shard += 1; }, kNodes);
   testing::expect_found(
-      "is of no sum of feature gradients", [&](Program& p) { sums(p).micro_batch = -1; }, kNodes);
+      "is of no sum of feature gradients", [](Program& p) { sums(p).micro_batch = -1; }, kNodes);
   testing::expect_found(
       "devices on nodes of", [](Program& p) { p.device_nodes.pop_back(); }, kNodes);
+}
+
+// The runtime sums and sends the blocks of the operands. It uses the stage of a sum, and the replica and the shard of
+// an exchange, only in reports.
+TEST(DxTerms, NumbersThatOnlyReportsUseChangeNoResult) {
+  testing::expect_same_results([](Program& p) { sum(p).stage = sum(p).stage == 0 ? 1 : 0; }, kNodes);
+  testing::expect_same_results([](Program& p) { exchange(p).replica = 0; }, kNodes);
+  testing::expect_same_results(
+      [](Program& p) {
+        const int group = exchange(p).group;
+        for (Instruction& one : p.instructions) {
+          one.shard += one.group == group ? 1 : 0;
+        }
+      },
+      kNodes);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "planner/program/links.h"
-#include "tests/planner/verify/verify_case.h"
+#include "tests/planner/verify/same_results.h"
 
 namespace xrun::planner {
 namespace {
@@ -195,34 +195,45 @@ void exchange_too_late(Program& p) {
 
 TEST(ReplicaSums, DamagedRoundsAreFound) {
   // Sums or exchanges of a round are left out, or are in another order.
-  expect_found("before they are summed", [](Program& p) {
-    const InstructionId second = nth(p, Kind::kSumReplicas, 1).id;
-    std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == second; });
-  });
-  expect_found("that no exchange has brought", [](Program& p) {
+  expect_found(
+      "(layer1.linear.weight.gradient) lack the gradient of `layer1.linear.weight` summed over replicas 0 to 3; they "
+      "hold the gradient of `layer1.linear.weight` summed over replicas 0 to 1",
+      [](Program& p) {
+        const InstructionId second = nth(p, Kind::kSumReplicas, 1).id;
+        std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == second; });
+      });
+  const char* const nothing =
+      "(sum-replicas): bytes 0 to 4096 of buffer 317 (layer1.linear.weight.terms) lack the gradient of "
+      "`layer1.linear.weight` summed over replicas 2 to 3; they hold nothing of this step";
+  expect_found(nothing, [](Program& p) {
     const int group = nth(p, Kind::kReduceScatter, 1).group;
     std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
   });
-  expect_found("before those of the round before are summed", [](Program& p) {
-    const auto sum = p.instructions.begin() + nth(p, Kind::kSumReplicas, 0).id.index;
-    const auto sent = p.instructions.begin() + nth(p, Kind::kReduceScatter, 1).id.index;
-    std::rotate(sum, sum + 1, sent + 1);
-  });
-  // The sums of the second round add terms of the first round, because both use the same memory.
-  expect_found("that no exchange has brought", exchange_too_late);
-  // An exchange has members of neither round, and a sum is over the members of the other round.
-  expect_found("has other members than its exchange", [](Program& p) {
+  expect_found(
+      "(layer1.linear.weight.terms) lack the gradient of `layer1.linear.weight` of replica 1; they hold the gradient "
+      "of `layer1.linear.weight` summed over replicas 2 to 3",
+      [](Program& p) {
+        const auto sum = static_cast<size_t>(nth(p, Kind::kSumReplicas, 0).id.index);
+        const auto sent = static_cast<size_t>(nth(p, Kind::kReduceScatter, 1).id.index);
+        testing::move(p, sum, sum + 1, testing::group_at(p, sent).second);
+      });
+  // The rounds use the same memory for their terms, which holds no terms after the sums of the first round.
+  expect_found(nothing, exchange_too_late);
+  // A member is in another exchange of the first round.
+  expect_found("(reduce_scatter) sends device 6 a block that it does not receive", [](Program& p) {
     const int group = nth(p, Kind::kReduceScatter, 0).group;
-    const Instruction& other = testing::find(p, [](const Instruction& one) {
+    testing::find(p, [](const Instruction& one) {
       return one.kind == Kind::kReduceScatter && one.stage == 0 && one.replica == 2 && one.head < 0;
-    });
-    testing::find(p, [&](const Instruction& one) { return one.id == other.id; }).group = group;
+    }).group = group;
   });
-  expect_found("wrong operand",
+  // A term is of the other round, or of other bytes.
+  expect_found("(sum-replicas) has the term of replica 1 where replicas 2 to 3 are next",
                [](Program& p) { testing::operand(nth(p, Kind::kSumReplicas, 1), Role::kTerm).index = 1; });
-  expect_found("wrong operand",
-               [](Program& p) { testing::operand(nth(p, Kind::kReduceScatter, 1), Role::kSent).offset = 0; });
-  expect_found("or one of them again", [](Program& p) {
+  expect_found(
+      "(layer1.linear.weight.terms) lack the gradient of `layer1.linear.weight` summed over replicas 0 to 1; "
+      "they hold other parts of it",
+      [](Program& p) { testing::operand(nth(p, Kind::kReduceScatter, 1), Role::kSent).offset = 0; });
+  expect_found("(sum-replicas) has the term of replica 2 where replicas 4 to 7 are next", [](Program& p) {
     const Instruction again = nth(p, Kind::kSumReplicas, 1);
     const auto at = p.instructions.begin() + again.id.index;
     p.instructions.insert(at, again);
@@ -230,15 +241,15 @@ TEST(ReplicaSums, DamagedRoundsAreFound) {
 }
 
 TEST(ReplicaSums, ReplicasPerNodeMustDivideTheNumberOfReplicas) {
+  const testing::CaseOptions nodes{.replicas = 4, .nodes = 2, .devices = 8};
   for (const int count : {0, -1, 3, 5, 1 << 30}) {
-    testing::expect_found("of them on a node", [&](Program& p) { p.node_replicas = count; },
-                          {.replicas = 4, .nodes = 2, .devices = 8});
+    testing::expect_found(
+        "of them on a node", [&](Program& p) { p.node_replicas = count; }, nodes);
   }
-  // A wrong number of replicas per node implies one round for a program of two rounds, and two for a program of one.
-  testing::expect_found("weight.terms) has", [](Program& p) { p.node_replicas = 1; },
-                        {.replicas = 4, .nodes = 2, .devices = 8});
-  testing::expect_found("before those of the round", [](Program& p) { p.node_replicas = 2; },
-                        {.replicas = 4, .devices = 8});
+  // The replicas per node state the size of the terms. A smaller size than that of the program's terms is harmless.
+  testing::expect_found(
+      "weight.terms) has", [](Program& p) { p.node_replicas = 1; }, nodes);
+  testing::expect_same_results([](Program& p) { p.node_replicas = 2; }, {.replicas = 4, .devices = 8});
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ class ConcreteMath {
 
   // Each operand writes a hash of its role and of all that the operands read. Terms of dX are read in their order.
   void compute(const Instruction& one, std::span<const Operand> operands) {
-    uint64_t all = mix(static_cast<uint64_t>(one.kind), static_cast<uint64_t>(std::max(one.shard, -1) + 1));
+    const auto number = [&](int of_head) { return static_cast<uint64_t>(is_of_head(one.kind) ? of_head + 1 : 0); };
+    uint64_t all = mix(static_cast<uint64_t>(one.kind), mix(number(one.head), number(one.shard)));
     uint64_t terms = 0;
     for (const Operand& each : operands) {
       const uint64_t name = name_of(each);

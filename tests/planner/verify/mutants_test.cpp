@@ -1,6 +1,6 @@
 // Every instruction, group, member and operand of random programs is dropped, doubled, moved, or exchanged with another
-// one, and all else is derived anew. The verifier refuses each such program, or the program computes the same: both are
-// then run on bytes (tests/planner/verify/concrete_run.h).
+// one, and all else is derived anew. The numbers of instructions get other values. The verifier refuses each such
+// program, or the program computes the same: both are then run on bytes (tests/planner/verify/concrete_run.h).
 //   XRUN_ALL_PLANS=1: 40 programs instead of 12
 #include "tests/planner/verify/mutants.h"
 
@@ -143,6 +143,37 @@ void visit_operands(const Program& sound, Random& random, const Visit& visit) {
   }
 }
 
+// Gives a number of an instruction, or of all members of its group, another value.
+template <typename Visit>
+void visit_numbers(const Program& sound, const Visit& visit) {
+  const std::pair<const char*, int Instruction::*> numbers[] = {{"stage", &Instruction::stage},
+                                                                {"replica", &Instruction::replica},
+                                                                {"micro-batch", &Instruction::micro_batch},
+                                                                {"head", &Instruction::head},
+                                                                {"head pass", &Instruction::head_pass},
+                                                                {"gather", &Instruction::gather},
+                                                                {"shard", &Instruction::shard}};
+  for (size_t i = 0; i < sound.instructions.size(); ++i) {
+    const auto [begin, end] = group_at(sound, i);
+    for (const auto& [name, number] : numbers) {
+      for (int value = -1; value < 3; ++value) {
+        for (const bool whole : {false, true}) {
+          if (value == sound.instructions[i].*number || (whole && (end - begin < 2 || begin != i))) {
+            continue;
+          }
+          Mutant mutant{fmt::format("{} {} of {} {} ({})", name, value, whole ? "the group of" : "instruction", i,
+                                    name_of(sound.instructions[i].kind)),
+                        sound};
+          for (size_t at = whole ? begin : i; at < (whole ? end : i + 1); ++at) {
+            mutant.program.instructions[at].*number = value;
+          }
+          visit(std::move(mutant));
+        }
+      }
+    }
+  }
+}
+
 class Mutants {
  public:
   explicit Mutants(const Case& made) : made_(made), wanted_(ConcreteRun(made.program, 1).run()) {
@@ -180,12 +211,21 @@ class Mutants {
   int64_t accepted_ = 0;
 };
 
-TEST(Mutants, AreRefusedOrComputeTheSame) {
+bool checks_all() {
   const char* const all = std::getenv("XRUN_ALL_PLANS");
+  return all != nullptr && *all == '1';
+}
+
+uint64_t printed_seed() {
   const char* const given = std::getenv("XRUN_MUTANT_SEED");
-  const bool full = all != nullptr && *all == '1';
-  uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 51;
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 51;
   std::cout << "seed " << seed << " (XRUN_MUTANT_SEED)\n";
+  return seed;
+}
+
+TEST(Mutants, AreRefusedOrComputeTheSame) {
+  const bool full = checks_all();
+  const uint64_t seed = printed_seed();
   Random random(seed);
   int64_t count = 0;
   int64_t accepted = 0;
@@ -209,6 +249,38 @@ TEST(Mutants, AreRefusedOrComputeTheSame) {
   }
   EXPECT_GT(count, 1000);
   EXPECT_LT(accepted * 5, count) << "most edits change what is computed";
+}
+
+TEST(Mutants, WithOtherNumbersAreRefusedOrComputeTheSame) {
+  const ModelOptions small{
+      .layers = 4, .input = 8, .width = 8, .classes = 900, .head = true, .tied = 1, .batch = 16, .norm_rows = 2};
+  const CaseOptions cases[] = {
+      {.model = small, .replicas = 4, .nodes = 2, .devices = 8},
+      {.model = small, .replicas = 1, .nodes = 2, .devices = 6, .shards = 6},
+      {.model = small, .clip_heads = true, .compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
+      {.model = small, .knn = true, .overlap = false},
+      {.model = small, .training = false}};
+  Random random(printed_seed());
+  for (const CaseOptions& options : cases) {
+    Case made = make_case(options);
+    ASSERT_EQ(complaint(made), "");
+    Mutants mutants(made);
+    visit_numbers(made.program, [&](Mutant mutant) {
+      if (checks_all() || random() % 48 == 0) {
+        mutants.check(std::move(mutant));
+      }
+    });
+    for (int Program::*const number : {&Program::node_replicas, &Program::sender_replicas}) {
+      for (int value = 0; value <= 8; ++value) {
+        Mutant mutant{fmt::format("{} for {} replicas per node or sender", value, made.program.*number), made.program};
+        mutant.program.*number = value;
+        mutants.check(std::move(mutant));
+      }
+    }
+    EXPECT_GT(mutants.count(), mutants.accepted());
+    EXPECT_GT(mutants.accepted(), 0);
+    std::cout << mutants.count() << " mutants, " << mutants.accepted() << " of them compute the same\n";
+  }
 }
 
 }  // namespace

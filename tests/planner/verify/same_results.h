@@ -7,14 +7,13 @@
 
 namespace xrun::planner::testing {
 
-// Expects that the comparison with the module accepts the edited program, and that it computes the same bytes as
-// before.
+// Expects that the verifier accepts the edited program, and that it computes the same bytes as before.
 inline void expect_same_results(const std::function<void(Program&)>& edit, const CaseOptions& options = {}) {
   Case made = make_case(options);
   const auto wanted = ConcreteRun(made.program, 1).run();
   edit(made.program);
   derive_anew(made.program);
-  const Status status = verify_module(made.program, made.module);
+  const Status status = verify_program(made.program, made.module);
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(ConcreteRun(made.program, 2).run(), wanted);
 }
