@@ -1,4 +1,4 @@
-// Derives from the module's graph, loss and settings what each head of a program is, and compares it with the program.
+// Derives from the module's graph and settings what each head of a program is, and compares it with the program.
 // A plan chooses only the rows of a head pass, the shards, and the class blocks whose logits each shard keeps.
 // Tests: tests/planner/verify/verify_module_test.cpp
 #include <algorithm>
@@ -73,15 +73,14 @@ class ModelHead {
 
   bool reads_logits(const Node& node) const { return !node.inputs.empty() && node.inputs[0] == is_.logits; }
 
-  // Finds the term of the objective that reads the logits.
+  // Finds the loss that reads the logits: a term of the objective, or a metric of a model that is only evaluated.
   void find_loss() {
-    for (const LossTerm& term : graph_.loss) {
-      const NodeId maker = graph_.value(term.rows).producer;
-      if (maker.valid() && graph_.node(maker).op->margin != nullptr && reads_logits(graph_.node(maker))) {
-        const std::vector<ValueId>& inputs = graph_.node(maker).inputs;
-        is_.loss = maker;
-        is_.label = inputs.size() > 1 ? inputs[1] : ValueId();
-        is_.row_factor = inputs.size() > 2 ? inputs[2] : ValueId();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (node.op->margin != nullptr && reads_logits(node)) {
+        is_.loss = NodeId(i);
+        is_.label = node.inputs.size() > 1 ? node.inputs[1] : ValueId();
+        is_.row_factor = node.inputs.size() > 2 ? node.inputs[2] : ValueId();
       }
     }
     is_.row_weight =
