@@ -11,7 +11,8 @@ namespace xrun::planner {
 namespace {
 
 constexpr double kMilliseconds = 1e3;
-constexpr double kRounding = 1 + 1e-9;
+constexpr double kRounding = 1e-9;
+constexpr double kSearched = 1e-5;  // the search ends at this difference between the bound and the result
 constexpr size_t kShownSources = 5;
 
 Seconds time_of(const LayerProfile& profile, const std::vector<int>& stage) {
@@ -59,10 +60,10 @@ std::string report_cuts(const LayerProfile& profile, const GraphCuts& cuts, cons
   }
   text += table.text("  ", columns);
   text += fmt::format("\n  largest stage {}; ", format_seconds(cuts.largest));
-  text += cuts.largest <= cuts.bound * kRounding
-              ? "no other cuts have a smaller one\n"
-              : fmt::format("no cuts have one below {} ({:.3f} % less)\n", format_seconds(cuts.bound),
-                            100 * (1 - cuts.bound / cuts.largest));
+  const double gap = cuts.largest > 0 ? 1 - cuts.bound / cuts.largest : 0;
+  text += gap <= kRounding   ? "no other cuts have a smaller one\n"
+          : gap <= kSearched ? "no other cuts have one that is more than 0.001 % smaller\n"
+                             : fmt::format("no cuts have one below {}\n", format_seconds(cuts.bound));
   return text + sources_text(profile);
 }
 

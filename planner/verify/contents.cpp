@@ -42,7 +42,12 @@ std::string describe_kept(const Content& content, const Graph& graph) {
 }  // namespace
 
 std::string describe(const Content& content, const Program& program, const Graph& graph) {
-  const auto value = [&] { return graph.value(ValueId(content.id)).name; };
+  const auto value = [&] {
+    const Value& one = graph.value(ValueId(content.id));
+    return one.producer.valid() && graph.node(one.producer).outputs.size() > 1
+               ? fmt::format("result {} of `{}`", one.output, one.name)
+               : fmt::format("`{}`", one.name);
+  };
   const auto param = [&] { return graph.param(ParamId(content.id)).name; };
   const auto head = [&] {
     return graph.heads[static_cast<size_t>(program.heads[static_cast<size_t>(content.id)].head)].name;
@@ -53,9 +58,9 @@ std::string describe(const Content& content, const Program& program, const Graph
     case What::kZero:
       return "zeros";
     case What::kValue:
-      return fmt::format("the rows of `{}`", value());
+      return fmt::format("the rows of {}", value());
     case What::kBest:
-      return fmt::format("the best {} of `{}`", content.first == 0 ? "classes" : "logits", value());
+      return fmt::format("the best {} of {}", content.first == 0 ? "classes" : "logits", value());
     case What::kPartial:
       return content.pass < 0 ? fmt::format("the complete partial {} of the gradient of `{}`", content.first, param())
                               : fmt::format("partial {} of the gradient of `{}` up to micro-batch {}", content.first,

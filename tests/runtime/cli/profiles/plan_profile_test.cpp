@@ -55,7 +55,7 @@ TEST_F(PlanProfile, TextHasTheStagesAndTheBound) {
             "      0       2  6.0 ms     100.0 %  node1 Conv2d  node3 Conv2d\n"
             "      1       2  5.0 ms      83.3 %  node2 Conv2d  node4 Conv2d\n"
             "\n"
-            "  largest stage 6.0 ms; no other cuts have a smaller one\n"
+            "  largest stage 6.0 ms; no other cuts have one that is more than 0.001 % smaller\n"
             "  node1 Conv2d reads no other layer: add the missing edges, unless the profile has none there\n");
 }
 
