@@ -216,6 +216,25 @@ TEST(ForcedSettings, StagesAreEvenWithMoreDevicesThanCores) {
   EXPECT_LE(largest, 1.2 * sum / 4);
 }
 
+// The head passes of most settings have all rows of the batch and need more memory than the limit of each device
+// allows. A setting whose passes have fewer rows fits and is fast.
+TEST(ForcedSettings, AreNotFasterIfTheFirstProgramsExceedALimit) {
+  Draw draw(1'000'006);
+  Subject subject(testing::generate_model(6));
+  std::string text;
+  ScheduleSpec schedule = limited(subject, draw, text);
+  ASSERT_TRUE(schedule.memory_limit.has_value());
+  const Result<Plan> chosen = subject.plan(schedule);
+  ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+  schedule.stages = Hint<int64_t>{3, {}};
+  schedule.replicas = Hint<int64_t>{1, {}};
+  schedule.micro_batches = Hint<int64_t>{4, {}};
+  schedule.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
+  const Result<Plan> forced = subject.plan(schedule);
+  ASSERT_TRUE(forced.ok()) << forced.error().message;
+  EXPECT_LE(chosen->predicted.step, forced->predicted.step * kMargin) << text_of(chosen->training) << text;
+}
+
 TEST(ForcedSettings, AreNotPredictedFasterThanTheChoice) {
   const char* given = std::getenv("XRUN_BENCH_PLANS");
   const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
