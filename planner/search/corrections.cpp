@@ -5,6 +5,12 @@
 #include <iterator>
 
 namespace xrun::planner {
+namespace {
+
+// The most kinds that count, so that at most 15/16 of a need are assumed.
+constexpr int kMostKinds = 4;
+
+}  // namespace
 
 CandidateKind kind_of(const Setting& setting) { return {setting.stages, setting.replicas, setting.head_devices}; }
 
@@ -26,6 +32,13 @@ void Corrections::learn_memory(const Fitted& made) {
   kinds_[kind_of(setting)].uncounted[head_rows(setting)] = made.uncounted;
   if (!uncounted_ || made.uncounted.total < uncounted_->total) {
     uncounted_ = made.uncounted;
+  }
+  if (const int64_t rows = head_rows(setting); rows > 0) {
+    EqualHeads& heads = heads_[{setting.head_devices, rows}];
+    if (heads.kinds.empty() || made.uncounted.total < heads.least.total) {
+      heads.least = made.uncounted;
+    }
+    heads.kinds.insert(kind_of(setting));
   }
 }
 
@@ -68,27 +81,36 @@ Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
   if (input_.hints.hinted || !uncounted_) {
     return {};
   }
-  const Uncounted* of_kind = uncounted_of_kind(one.candidate->setting);
+  const Setting& setting = one.candidate->setting;
+  const Uncounted* of_kind = uncounted_of_kind(setting);
   Uncounted uncounted = one.own ? *one.own : of_kind != nullptr ? *of_kind : *uncounted_;
+  int kinds = 0;
   if (!one.own && of_kind == nullptr) {
-    const auto halve = [](Bytes bytes) { return std::min(bytes, bytes / 2); };
-    uncounted.total = halve(uncounted.total);
-    uncounted.device = halve(uncounted.device);
-    std::ranges::transform(uncounted.nodes, uncounted.nodes.begin(), halve);
+    kinds = 1;
+    if (const auto heads = heads_.find({setting.head_devices, head_rows(setting)}); heads != heads_.end()) {
+      uncounted = heads->second.least;
+      kinds = std::min<int>(kMostKinds, static_cast<int>(heads->second.kinds.size()));
+    }
+    const auto reduce = [&](Bytes bytes) { return std::min(bytes, bytes - (bytes >> kinds)); };
+    uncounted.total = reduce(uncounted.total);
+    uncounted.device = reduce(uncounted.device);
+    std::ranges::transform(uncounted.nodes, uncounted.nodes.begin(), reduce);
   }
   const StageLimits limits = limits_.within(one.now(), uncounted);
   if (limits.stage == 0 && limits.total == 0 && limits.nodes.empty()) {
     return {};
   }
-  return {one.own ? Known::kOwn : of_kind != nullptr ? Known::kOfKind : Known::kOfOthers, limits};
+  return {one.own ? Known::kOwn : of_kind != nullptr ? Known::kOfKind : Known::kOfOthers, limits, kinds};
 }
 
 bool Corrections::is_outdated(const OpenCandidate& one) const {
-  return one.now().rough || excess_of(one).known > one.known;
+  const Excess excess = excess_of(one);
+  return one.now().rough || excess.known > one.known ||
+         (excess.known == Known::kOfOthers && one.known == Known::kOfOthers && excess.kinds > one.kinds);
 }
 
 Status Corrections::renew(OpenCandidate& one) const {
-  const auto [known, exceeded] = excess_of(one);
+  const auto [known, exceeded, kinds] = excess_of(one);
   StageLimits& limits = one.limits;
   limits.stage = exceeded.stage != 0 ? exceeded.stage : limits.stage;
   limits.total = exceeded.total != 0 ? exceeded.total : limits.total;
@@ -97,6 +119,7 @@ Status Corrections::renew(OpenCandidate& one) const {
                         std::ranges::all_of(limits.nodes, [](Bytes bytes) { return bytes >= 0; });
   const bool first = one.known == Known::kNothing;
   one.known = std::max(one.known, known);
+  one.kinds = std::max(one.kinds, kinds);
   std::vector<Candidate> made;
   if (possible) {
     XRUN_ASSIGN(made, decide(input_, one.candidate->setting,

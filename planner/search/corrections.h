@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/search/fit.h"
@@ -25,6 +27,7 @@ struct OpenCandidate {
   Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
   StageLimits limits = {};                // the limits of the partition for `decided`
   std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
+  int kinds = 0;                          // the number of kinds of these programs, for kOfOthers
   int failures = 0;                       // the number of these programs
   bool closed = false;                    // it was made, or is not within the limits
   const Candidate& now() const { return decided ? *decided : *candidate; }
@@ -37,7 +40,8 @@ struct OpenCandidate {
 //   - by the memory that it needs beyond the estimate of the partition. If a candidate would exceed the limits with as
 //     much, the partition gets the limits without these bytes, and the candidate the time of its new cuts. A head needs
 //     less in passes over fewer rows, so a program counts only for passes of as many rows or more. Kinds without such a
-//     program are assumed to need half as much as the program that needs least.
+//     program are assumed to need a part of what the program that needs least does: half or, if programs of n kinds
+//     have head passes of as many rows on as many devices, all but 1/2^n of the least need of these.
 class Corrections {
  public:
   // Both arguments must outlive the object.
@@ -64,6 +68,12 @@ class Corrections {
   struct Excess {
     Known known = Known::kNothing;  // kNothing: no limit is exceeded, as far as is known
     StageLimits limits;             // the limits of the partition
+    int kinds = 0;                  // OpenCandidate::kinds
+  };
+  // Programs of different kinds whose head passes have equal rows and devices.
+  struct EqualHeads {
+    std::set<CandidateKind> kinds;
+    Uncounted least;  // the need of the program that needs least
   };
   // Returns the rows of a head pass; 0 without heads.
   int64_t head_rows(const Setting& setting) const;
@@ -74,6 +84,7 @@ class Corrections {
   const SearchInput& input_;
   const MemoryLimits& limits_;
   std::map<CandidateKind, Kind> kinds_;
+  std::map<std::pair<int, int64_t>, EqualHeads> heads_;  // key: Setting::head_devices, rows of a head pass
   double ratio_ = HUGE_VAL;
   std::optional<Uncounted> uncounted_;  // the least need of all programs
 };
