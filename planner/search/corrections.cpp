@@ -28,6 +28,7 @@ void Corrections::learn_time(const Fitted& made, Seconds estimate, bool lacks_lo
 }
 
 void Corrections::learn_memory(const Fitted& made) {
+  ++learned_;
   const Setting& setting = made.candidate.setting;
   kinds_[kind_of(setting)].uncounted[head_rows(setting)] = made.uncounted;
   if (!uncounted_ || made.uncounted.total < uncounted_->total) {
@@ -84,9 +85,8 @@ Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
   const Setting& setting = one.candidate->setting;
   const Uncounted* of_kind = uncounted_of_kind(setting);
   Uncounted uncounted = one.own ? *one.own : of_kind != nullptr ? *of_kind : *uncounted_;
-  int kinds = 0;
   if (!one.own && of_kind == nullptr) {
-    kinds = 1;
+    int kinds = 1;
     if (const auto heads = heads_.find({setting.head_devices, head_rows(setting)}); heads != heads_.end()) {
       uncounted = heads->second.least;
       kinds = std::min<int>(kMostKinds, static_cast<int>(heads->second.kinds.size()));
@@ -100,17 +100,15 @@ Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
   if (limits.stage == 0 && limits.total == 0 && limits.nodes.empty()) {
     return {};
   }
-  return {one.own ? Known::kOwn : of_kind != nullptr ? Known::kOfKind : Known::kOfOthers, limits, kinds};
+  return {one.own ? Known::kOwn : of_kind != nullptr ? Known::kOfKind : Known::kOfOthers, limits};
 }
 
 bool Corrections::is_outdated(const OpenCandidate& one) const {
-  const Excess excess = excess_of(one);
-  return one.now().rough || excess.known > one.known ||
-         (excess.known == Known::kOfOthers && one.known == Known::kOfOthers && excess.kinds > one.kinds);
+  return one.now().rough || (one.learned < learned_ && excess_of(one).known != Known::kNothing);
 }
 
 Status Corrections::renew(OpenCandidate& one) const {
-  const auto [known, exceeded, kinds] = excess_of(one);
+  const auto [known, exceeded] = excess_of(one);
   StageLimits& limits = one.limits;
   limits.stage = exceeded.stage != 0 ? exceeded.stage : limits.stage;
   limits.total = exceeded.total != 0 ? exceeded.total : limits.total;
@@ -119,7 +117,7 @@ Status Corrections::renew(OpenCandidate& one) const {
                         std::ranges::all_of(limits.nodes, [](Bytes bytes) { return bytes >= 0; });
   const bool first = one.known == Known::kNothing;
   one.known = std::max(one.known, known);
-  one.kinds = std::max(one.kinds, kinds);
+  one.learned = learned_;
   std::vector<Candidate> made;
   if (possible) {
     XRUN_ASSIGN(made, decide(input_, one.candidate->setting,

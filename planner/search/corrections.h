@@ -25,9 +25,9 @@ struct OpenCandidate {
   const Candidate* candidate;
   std::optional<Candidate> decided = {};  // the candidate with all its cuts, and within the limits
   Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
+  int learned = 0;                        // the number of programs that were known then
   StageLimits limits = {};                // the limits of the partition for `decided`
   std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
-  int kinds = 0;                          // the number of kinds of these programs, for kOfOthers
   int failures = 0;                       // the number of these programs
   bool closed = false;                    // it was made, or is not within the limits
   const Candidate& now() const { return decided ? *decided : *candidate; }
@@ -68,7 +68,6 @@ class Corrections {
   struct Excess {
     Known known = Known::kNothing;  // kNothing: no limit is exceeded, as far as is known
     StageLimits limits;             // the limits of the partition
-    int kinds = 0;                  // OpenCandidate::kinds
   };
   // Programs of different kinds whose head passes have equal rows and devices.
   struct EqualHeads {
@@ -85,6 +84,7 @@ class Corrections {
   const MemoryLimits& limits_;
   std::map<CandidateKind, Kind> kinds_;
   std::map<std::pair<int, int64_t>, EqualHeads> heads_;  // key: Setting::head_devices, rows of a head pass
+  int learned_ = 0;                                      // the number of programs whose memory is known
   double ratio_ = HUGE_VAL;
   std::optional<Uncounted> uncounted_;  // the least need of all programs
 };
