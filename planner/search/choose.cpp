@@ -12,7 +12,8 @@
 //
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
 // memory of workers), no candidate of the kind fits. In the same way, the kinds that are leanest by the estimate of the
-// partition are tried once: if none of them comes near the limits, all kinds are given up.
+// partition are tried once: if none of them comes near the limits, all kinds are given up. A program that fits corrects
+// the estimates again, so candidates are tried in the order of their corrected times from then on.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -99,11 +100,11 @@ class Chooser {
 
   // Returns the candidate to try next; null if there is none.
   OpenCandidate* fastest() {
-    const auto made = static_cast<int>(choice_.fitted.size());
+    const auto made = static_cast<int>(choice_.fitted.size()) - doubted_;
     const bool heavy = operands_ > kMostOperands;
     const bool first = made < (heavy ? std::min(effort_.wanted, 2) : effort_.wanted);
     const int most = heavy || effort_.wanted == 1 ? effort_.wanted : effort_.wanted + kMore;
-    if (made >= most || failures_ >= (made == 0 ? 1 : 2) * effort_.refused) {
+    if (made >= most || failures_ >= (choice_.fitted.empty() ? 1 : 2) * effort_.refused) {
       return nullptr;
     }
     OpenCandidate* next = nullptr;
@@ -137,7 +138,7 @@ class Chooser {
     }
   }
 
-  // Tries all candidates until a program fits, with those that need least memory early.
+  // Tries all candidates until a program fits, with those that need least memory early, and then the fastest ones.
   Status try_all() {
     for (auto candidate = candidates_.begin(); candidate != candidates_.end() && choice_.fitted.empty(); ++candidate) {
       if (KindState& kind = kind_of(*candidate); !kind.left && !tried_.contains(&*candidate)) {
@@ -145,7 +146,9 @@ class Chooser {
         XRUN_TRY(look_again(kind));
       }
     }
-    return {};
+    failures_ = 0;
+    doubted_ = static_cast<int>(choice_.fitted.size());
+    return doubted_ == 0 || effort_.wanted == 1 ? Status() : try_fastest();
   }
 
   // Excludes the kinds of candidates whose least possible memory exceeds the limits; no programs are made for them.
@@ -166,6 +169,7 @@ class Chooser {
 
   void begin(const Candidate& candidate) {
     tried_.insert(&candidate);
+    open_[static_cast<size_t>(&candidate - candidates_.data())].closed = true;
     input_.search.begin("program " + std::to_string(tried_.size()) + " (" + to_text(candidate.setting) + ")");
   }
 
@@ -175,9 +179,8 @@ class Chooser {
     XRUN_ASSIGN(Fitted made, realise(input_, one.now()));
     corrections_.learn_memory(made);
     if (limits_.hold(made)) {
-      one.closed = true;
       XRUN_ASSIGN(Fitted best, best_variant(input_, limits_, std::move(made)));
-      corrections_.learn_time(best, one.now().predicted.step);
+      corrections_.learn_time(best, one.now().predicted.step, lacks_logits(input_, best));
       add(std::move(best));
       return {};
     }
@@ -208,7 +211,9 @@ class Chooser {
     }
     Fitted least;
     XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, full.empty() ? candidate : full[0], limits_, least));
+    corrections_.learn_memory(made ? *made : least);
     if (made) {
+      corrections_.learn_time(*made, made->candidate.predicted.step, lacks_logits(input_, *made));
       add(std::move(*made));
     } else {
       refuse(candidate, std::move(least));
@@ -273,7 +278,7 @@ class Chooser {
   // Tries a candidate. If its estimate exceeds the limits, a program with recomputation of everything is made first; if
   // that program is not near the limits, no further programs of the candidate are made.
   Status ask(const Candidate& candidate) {
-    if (share_of(candidate) <= 1) {
+    if (limits_.share(candidate) <= 1) {
       return attempt(candidate);
     }
     XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(candidate));
@@ -284,14 +289,9 @@ class Chooser {
     if (limits_.share(made) <= kNear) {
       return attempt(candidate);
     }
-    tried_.insert(&candidate);
+    begin(candidate);
     refuse(candidate, std::move(made));
     return {};
-  }
-
-  // Returns the used fraction of the tightest limit, by the estimate of the partition.
-  double share_of(const Candidate& candidate) const {
-    return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node());
   }
 
   Status ask_leanest_kinds(size_t most) {
@@ -301,7 +301,7 @@ class Chooser {
       double least = HUGE_VAL;
       for (const auto& [pipeline, candidate] : kind.leanest) {
         XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(*candidate));
-        least = lean ? std::min(least, share_of(*lean)) : least;
+        least = lean ? std::min(least, limits_.share(*lean)) : least;
       }
       if (!kind.left || all_left) {
         order.emplace_back(least, &kind);
@@ -314,8 +314,7 @@ class Chooser {
     return {};
   }
 
-  // Sorts by predicted time, rounded to a thousandth, and then by simplicity, so that the simplest one of several
-  // equally fast plans comes first.
+  // Sorts by predicted time, rounded to a thousandth. The simplest one of several equally fast plans comes first.
   void sort_fitted() {
     std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
       const Setting& setting = f.candidate.setting;
@@ -336,6 +335,7 @@ class Chooser {
   std::vector<OpenCandidate> open_;
   Seconds best_ = HUGE_VAL;
   int failures_ = 0;      // programs that are not within the limits
+  int doubted_ = 0;       // programs that fit although all candidates were doubted
   int64_t operands_ = 0;  // the operands of all programs that fit
 };
 

@@ -2,21 +2,44 @@
 #include "planner/search/corrections.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace xrun::planner {
+namespace {
+
+// The most kinds that count, so that at most 15/16 of a need are assumed.
+constexpr int kMostKinds = 4;
+
+}  // namespace
 
 CandidateKind kind_of(const Setting& setting) { return {setting.stages, setting.replicas, setting.head_devices}; }
 
-void Corrections::learn_time(const Fitted& made, Seconds estimate) {
-  Kind& kind = kinds_[kind_of(made.candidate.setting)];
-  kind.ratio = std::min(kind.ratio, made.predicted.step / estimate);
-  ratio_ = std::min(ratio_, kind.ratio);
+int64_t Corrections::head_rows(const Setting& setting) const {
+  return input_.module.graph.heads.empty() ? 0 : rows_of_head_pass(input_, setting);
+}
+
+void Corrections::learn_time(const Fitted& made, Seconds estimate, bool lacks_logits) {
+  const Setting& setting = made.candidate.setting;
+  const double ratio = made.predicted.step / estimate;
+  auto& ratios = kinds_[kind_of(setting)].ratios;
+  const auto at = ratios.emplace(lacks_logits ? head_rows(setting) : 0, ratio).first;
+  at->second = std::min(at->second, ratio);
+  ratio_ = std::min(ratio_, ratio);
 }
 
 void Corrections::learn_memory(const Fitted& made) {
-  kinds_[kind_of(made.candidate.setting)].uncounted = made.uncounted;
+  ++learned_;
+  const Setting& setting = made.candidate.setting;
+  kinds_[kind_of(setting)].uncounted[head_rows(setting)] = made.uncounted;
   if (!uncounted_ || made.uncounted.total < uncounted_->total) {
     uncounted_ = made.uncounted;
+  }
+  if (const int64_t rows = head_rows(setting); rows > 0) {
+    EqualHeads& heads = heads_[{setting.head_devices, rows}];
+    if (heads.kinds.empty() || made.uncounted.total < heads.least.total) {
+      heads.least = made.uncounted;
+    }
+    heads.kinds.insert(kind_of(setting));
   }
 }
 
@@ -35,33 +58,53 @@ void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
 
 Seconds Corrections::step(const OpenCandidate& one) const {
   const Seconds estimate = one.now().predicted.step;
-  const auto kind = kinds_.find(kind_of(one.candidate->setting));
-  const double ratio = kind != kinds_.end() && kind->second.ratio < HUGE_VAL ? kind->second.ratio : ratio_;
+  double ratio = HUGE_VAL;
+  if (const auto kind = kinds_.find(kind_of(one.candidate->setting)); kind != kinds_.end()) {
+    const int64_t most = head_rows(one.candidate->setting);
+    for (const auto& [rows, each] : kind->second.ratios) {
+      ratio = rows <= most ? std::min(ratio, each) : ratio;
+    }
+  }
+  ratio = ratio < HUGE_VAL ? ratio : ratio_;
   return ratio < HUGE_VAL ? estimate * ratio : estimate;
 }
 
+const Uncounted* Corrections::uncounted_of_kind(const Setting& setting) const {
+  const auto kind = kinds_.find(kind_of(setting));
+  if (kind == kinds_.end()) {
+    return nullptr;
+  }
+  const auto more = kind->second.uncounted.upper_bound(head_rows(setting));
+  return more == kind->second.uncounted.begin() ? nullptr : &std::prev(more)->second;
+}
+
 Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
-  const auto kind = kinds_.find(kind_of(one.candidate->setting));
-  const bool of_kind = kind != kinds_.end() && kind->second.uncounted;
   if (input_.hints.hinted || !uncounted_) {
     return {};
   }
-  Uncounted uncounted = one.own ? *one.own : of_kind ? *kind->second.uncounted : *uncounted_;
-  if (!one.own && !of_kind) {
-    const auto halve = [](Bytes bytes) { return std::min(bytes, bytes / 2); };
-    uncounted.total = halve(uncounted.total);
-    uncounted.device = halve(uncounted.device);
-    std::ranges::transform(uncounted.nodes, uncounted.nodes.begin(), halve);
+  const Setting& setting = one.candidate->setting;
+  const Uncounted* of_kind = uncounted_of_kind(setting);
+  Uncounted uncounted = one.own ? *one.own : of_kind != nullptr ? *of_kind : *uncounted_;
+  if (!one.own && of_kind == nullptr) {
+    int kinds = 1;
+    if (const auto heads = heads_.find({setting.head_devices, head_rows(setting)}); heads != heads_.end()) {
+      uncounted = heads->second.least;
+      kinds = std::min<int>(kMostKinds, static_cast<int>(heads->second.kinds.size()));
+    }
+    const auto reduce = [&](Bytes bytes) { return std::min(bytes, bytes - (bytes >> kinds)); };
+    uncounted.total = reduce(uncounted.total);
+    uncounted.device = reduce(uncounted.device);
+    std::ranges::transform(uncounted.nodes, uncounted.nodes.begin(), reduce);
   }
   const StageLimits limits = limits_.within(one.now(), uncounted);
   if (limits.stage == 0 && limits.total == 0 && limits.nodes.empty()) {
     return {};
   }
-  return {one.own ? Known::kOwn : of_kind ? Known::kOfKind : Known::kOfOthers, limits};
+  return {one.own ? Known::kOwn : of_kind != nullptr ? Known::kOfKind : Known::kOfOthers, limits};
 }
 
 bool Corrections::is_outdated(const OpenCandidate& one) const {
-  return one.now().rough || excess_of(one).known > one.known;
+  return one.now().rough || (one.learned < learned_ && excess_of(one).known != Known::kNothing);
 }
 
 Status Corrections::renew(OpenCandidate& one) const {
@@ -74,6 +117,7 @@ Status Corrections::renew(OpenCandidate& one) const {
                         std::ranges::all_of(limits.nodes, [](Bytes bytes) { return bytes >= 0; });
   const bool first = one.known == Known::kNothing;
   one.known = std::max(one.known, known);
+  one.learned = learned_;
   std::vector<Candidate> made;
   if (possible) {
     XRUN_ASSIGN(made, decide(input_, one.candidate->setting,

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/search/fit.h"
@@ -23,6 +25,7 @@ struct OpenCandidate {
   const Candidate* candidate;
   std::optional<Candidate> decided = {};  // the candidate with all its cuts, and within the limits
   Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
+  int learned = 0;                        // the number of programs that were known then
   StageLimits limits = {};                // the limits of the partition for `decided`
   std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
   int failures = 0;                       // the number of these programs
@@ -32,16 +35,21 @@ struct OpenCandidate {
 
 // A program that was made corrects the estimates of other candidates:
 //   - by the ratio of its time to its estimate. For a kind of which there is no program, the least ratio of all counts.
+//     If the program lacks memory for logits, head passes over fewer rows may keep more of them, so that the ratio
+//     counts only for passes of as many rows or more.
 //   - by the memory that it needs beyond the estimate of the partition. If a candidate would exceed the limits with as
-//     much, the partition gets the limits without these bytes, and the candidate the time of its new cuts. Kinds of
-//     which there is no program are assumed to need half as much as the program that needs least.
+//     much, the partition gets the limits without these bytes, and the candidate the time of its new cuts. A head needs
+//     less in passes over fewer rows, so a program counts only for passes of as many rows or more. Kinds without such a
+//     program are assumed to need a part of what the program that needs least does: half or, if programs of n kinds
+//     have head passes of as many rows on as many devices, all but 1/2^n of the least need of these.
 class Corrections {
  public:
   // Both arguments must outlive the object.
   Corrections(const SearchInput& input, const MemoryLimits& limits) : input_(input), limits_(limits) {}
 
-  // `estimate`: the estimated step of the candidate of which the program was made.
-  void learn_time(const Fitted& made, Seconds estimate);
+  // `estimate`: the estimated step of the candidate of which the program was made. `lacks_logits`: whether memory is
+  // missing to keep all logits.
+  void learn_time(const Fitted& made, Seconds estimate, bool lacks_logits);
   void learn_memory(const Fitted& made);
   // Learns from a program of `one` that is not within the limits.
   void learn_failure(const Fitted& made, OpenCandidate& one) const;
@@ -54,18 +62,29 @@ class Corrections {
 
  private:
   struct Kind {
-    double ratio = HUGE_VAL;             // the least one
-    std::optional<Uncounted> uncounted;  // the need of the last program
+    std::map<int64_t, double> ratios;        // the least ones; key: rows of a head pass, or 0 if all logits are kept
+    std::map<int64_t, Uncounted> uncounted;  // the need of the last program; key: rows of a head pass
   };
   struct Excess {
     Known known = Known::kNothing;  // kNothing: no limit is exceeded, as far as is known
     StageLimits limits;             // the limits of the partition
   };
+  // Programs of different kinds whose head passes have equal rows and devices.
+  struct EqualHeads {
+    std::set<CandidateKind> kinds;
+    Uncounted least;  // the need of the program that needs least
+  };
+  // Returns the rows of a head pass; 0 without heads.
+  int64_t head_rows(const Setting& setting) const;
   Excess excess_of(const OpenCandidate& one) const;
+  // Returns the need of a program of the kind whose head passes have at most as many rows; null if there is none.
+  const Uncounted* uncounted_of_kind(const Setting& setting) const;
 
   const SearchInput& input_;
   const MemoryLimits& limits_;
   std::map<CandidateKind, Kind> kinds_;
+  std::map<std::pair<int, int64_t>, EqualHeads> heads_;  // key: Setting::head_devices, rows of a head pass
+  int learned_ = 0;                                      // the number of programs whose memory is known
   double ratio_ = HUGE_VAL;
   std::optional<Uncounted> uncounted_;  // the least need of all programs
 };

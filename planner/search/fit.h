@@ -50,6 +50,10 @@ struct MemoryLimits {
   double share(const Fitted& fitted) const {
     return share(fitted.memory.sum(), fitted.largest_device, fitted.largest_node());
   }
+  // Returns the used fraction by the estimate of the partition.
+  double share(const Candidate& candidate) const {
+    return share(candidate.all_stages, candidate.largest_stage, candidate.largest_node());
+  }
   bool hold(const Fitted& fitted) const;
   // Returns the limits of the partition for the limits that a candidate exceeds if its programs need `uncounted` beyond
   // its estimate. A limit is negative if nothing is left for stages.
@@ -92,5 +96,8 @@ struct MissingLogits {
   Seconds gain = 0;
 };
 MissingLogits missing_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits);
+
+// Whether `fitted` does not keep all logits for which this saves time.
+bool lacks_logits(const FitInput& input, const Fitted& fitted);
 
 }  // namespace xrun::planner

@@ -43,6 +43,14 @@ std::map<int, Bytes> wanted_bytes(const FitInput& input, const Fitted& fitted) {
 
 }  // namespace
 
+bool lacks_logits(const FitInput& input, const Fitted& fitted) {
+  return std::ranges::any_of(fitted.candidate.decision.heads, [&](const HeadPlan& head) {
+    return worth_keeping(head, input.search.cost) && std::ranges::any_of(head.shards, [&](const HeadShard& shard) {
+             return shard.kept_blocks < head.blocks().of_rows({shard.row_begin, shard.row_end}).size();
+           });
+  });
+}
+
 MissingLogits missing_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits) {
   MissingLogits missing{.total = fitted.memory.sum() - limits.total};
   const std::map<int, Bytes> wanted = wanted_bytes(input, fitted);

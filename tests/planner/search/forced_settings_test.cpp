@@ -216,6 +216,32 @@ TEST(ForcedSettings, StagesAreEvenWithMoreDevicesThanCores) {
   EXPECT_LE(largest, 1.2 * sum / 4);
 }
 
+// The first programs exceed the limit. In model 6, head passes over all rows of the batch exceed the limit of a device,
+// and passes over fewer rows do not. In model 16, the memory that programs need beyond the estimates grows with what
+// runs again.
+TEST(ForcedSettings, AreNotFasterIfTheFirstProgramsExceedALimit) {
+  const std::vector<std::pair<uint64_t, Setting>> cases{{6, {3, 1, 4, PipelineKind::kOneFOneB}},
+                                                        {16, {2, 1, 6, PipelineKind::kGpipe}}};
+  for (const auto& [seed, setting] : cases) {
+    Draw draw(seed + 1'000'000);
+    Subject subject(testing::generate_model(seed));
+    std::string limit;
+    const ScheduleSpec open = limited(subject, draw, limit);
+    ASSERT_FALSE(limit.empty());
+    const Result<Plan> chosen = subject.plan(open);
+    ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+    ScheduleSpec hinted = open;
+    hinted.stages = Hint<int64_t>{setting.stages, {}};
+    hinted.replicas = Hint<int64_t>{setting.replicas, {}};
+    hinted.micro_batches = Hint<int64_t>{setting.micro_batches, {}};
+    hinted.pipeline = Hint<PipelineKind>{setting.pipeline, {}};
+    const Result<Plan> forced = subject.plan(hinted);
+    ASSERT_TRUE(forced.ok()) << forced.error().message;
+    EXPECT_LE(chosen->predicted.step, forced->predicted.step * kMargin)
+        << "seed " << seed << limit << ": " << text_of(chosen->training);
+  }
+}
+
 TEST(ForcedSettings, AreNotPredictedFasterThanTheChoice) {
   const char* given = std::getenv("XRUN_BENCH_PLANS");
   const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
