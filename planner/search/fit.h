@@ -72,8 +72,8 @@ Result<Prediction> predict_step(Program& program, const Module& module, const Co
 // verifier.
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate);
 
-// Returns the best of a program that is within the limits and the variants of it that are, too: buckets of gradients
-// are sent during the last backward pass, heads keep logits in the memory that is left, and more layers run again so
+// Returns the best of a program that is within the limits and its variants within them. In these, buckets of gradients
+// are sent during the last backward pass, heads keep logits in the memory that is left, or more layers run again so
 // that more logits are kept.
 Result<Fitted> best_variant(const FitInput& input, const MemoryLimits& limits, Fitted whole);
 

@@ -257,15 +257,9 @@ TEST(Hints, DefaultsThatAreWrittenOutChangeNothing) {
 }
 
 std::string faults_of(const SetValue& set) {
-  static const OpRegistry ops = test_ops::registry();
-  SourceMap sources;
-  Diagnostics diagnostics;
-  EXPECT_FALSE(check_text("test.xgraph", kText, sources, diagnostics, {.ops = &ops, .sets = {set}}));
-  std::string faults;
-  for (const Diagnostic& d : diagnostics.all()) {
-    faults += render(d, sources);
-  }
-  return faults;
+  const Checked checked(std::string(kText).substr(std::string("xgraph 1\n").size()), {.sets = {set}});
+  EXPECT_FALSE(checked.file);
+  return checked.rendered();
 }
 
 TEST(Hints, ASizeWithAScaleButNoUnitGetsUnits) {

@@ -109,7 +109,7 @@ const Access* record(Granule& granule, const Access& access, uint32_t thread, co
         if (conflict && !before) {
           return &other;
         }
-        // Whatever is ordered after the new access is ordered after this one, too.
+        // Whatever is ordered after the new access is also ordered after this one.
         replaced = before && covered;
       }
     }
