@@ -180,7 +180,7 @@ class Chooser {
     corrections_.learn_memory(made);
     if (limits_.hold(made)) {
       XRUN_ASSIGN(Fitted best, best_variant(input_, limits_, std::move(made)));
-      corrections_.learn_time(best, one.now().predicted.step, lacks_logits(input_, best));
+      corrections_.learn_time(best, one.now().least_step(), lacks_logits(input_, best));
       add(std::move(best));
       return {};
     }
@@ -213,7 +213,7 @@ class Chooser {
     XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, full.empty() ? candidate : full[0], limits_, least));
     corrections_.learn_memory(made ? *made : least);
     if (made) {
-      corrections_.learn_time(*made, made->candidate.predicted.step, lacks_logits(input_, *made));
+      corrections_.learn_time(*made, made->candidate.least_step(), lacks_logits(input_, *made));
       add(std::move(*made));
     } else {
       refuse(candidate, std::move(least));

@@ -57,7 +57,7 @@ void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
 }
 
 Seconds Corrections::step(const OpenCandidate& one) const {
-  const Seconds estimate = one.now().predicted.step;
+  const Seconds estimate = one.now().least_step();
   double ratio = HUGE_VAL;
   if (const auto kind = kinds_.find(kind_of(one.candidate->setting)); kind != kinds_.end()) {
     const int64_t most = head_rows(one.candidate->setting);

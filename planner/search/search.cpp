@@ -182,6 +182,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
     }
     candidate.rough = true;
     candidate.predicted = estimate.predict_roughly(*even);
+    candidate.early = estimate.saved_by_early_buckets(*even);
     count_memory(input, *even, candidate);
     return std::vector<Candidate>{std::move(candidate)};
   }
@@ -217,6 +218,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   candidate.decision.schedule = estimate.schedule(best);
   XRUN_TRY(check_schedule(candidate.decision.schedule));
   candidate.predicted = estimate.predict(best);
+  candidate.early = estimate.saved_by_early_buckets(best);
   return std::vector<Candidate>{std::move(candidate)};
 }
 

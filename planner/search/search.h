@@ -39,12 +39,14 @@ struct Candidate {
   Recompute recompute = Recompute::kNone;
   Decision decision;
   Prediction predicted;
+  Seconds early = 0;         // the most that gradients sent during the last backward pass save; not in `predicted`
   Bytes largest_stage = 0;   // memory of the largest stage, as estimated by the partition
   Bytes all_stages = 0;      // memory of all stages of all replicas together
   std::vector<Bytes> nodes;  // memory of the stages on each node, in a cluster
   bool rough = false;        // cuts and times are quick estimates, and `decision` has neither stages nor a schedule
   bool proven = false;       // no cuts with chosen layers to run again have a smaller objective within the limits
   Bytes largest_node() const;
+  Seconds least_step() const { return predicted.step - early; }
 };
 
 // The memory that the stages of a pipeline may hold; 0: no limit. The limits of several stages together are only for

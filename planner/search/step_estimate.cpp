@@ -147,6 +147,15 @@ Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
   return predicted;
 }
 
+Seconds StepEstimate::saved_by_early_buckets(const Partition& cuts) const {
+  constexpr double kExceptLastBucket = 7.0 / 8;
+  if (input_.machine.nodes() == 1 || setting_.replicas == 1 || input_.module.train.compress.is_on() ||
+      cuts.stages.empty() || !cuts.stages[0].recomputed.empty()) {
+    return 0;
+  }
+  return kExceptLastBucket * std::min(updates_.times(cuts).first, cuts.stages[0].backward);
+}
+
 ScheduleCosts StepEstimate::costs() const {
   const CostModel& cost = input_.cost;
   const Machine& machine = input_.machine;

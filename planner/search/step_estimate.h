@@ -24,6 +24,10 @@ class StepEstimate {
   // Returns the objective of the partition with heads and updates, without a simulation.
   Prediction predict_roughly(const Partition& cuts) const;
 
+  // Returns the most that a step is shortened by sending gradients during the last backward pass of the first stage
+  // (planner/emit/emit_segments.cpp): the time of the pass or of the exchange, except for the last bucket.
+  Seconds saved_by_early_buckets(const Partition& cuts) const;
+
   // Costs for a search of the cuts with the shortest step. The object must outlive them.
   ScheduleCosts costs() const;
 

@@ -307,6 +307,29 @@ TEST(Cluster, BucketsLeaveDuringTheBackwardPassOnlyBetweenNodes) {
   EXPECT_LT(early->predicted.step, again->predicted.step);
 }
 
+// With few micro-batches the last backward pass is long, so that early buckets save most.
+TEST(Cluster, NoNumberOfMicroBatchesIsFasterThanTheChoiceWithEarlyBuckets) {
+  Module module = testing::make_module({.layers = 4,
+                                        .input = 2048,
+                                        .width = 2048,
+                                        .classes = 64,
+                                        .head = true,
+                                        .norm = false,
+                                        .batch = 512,
+                                        .norm_rows = 32});
+  module.schedule.stages = Hint<int64_t>{1, {}};
+  module.schedule.replicas = Hint<int64_t>{2, {}};
+  module.schedule.bucket = 4 * kMiB;
+  const auto chosen = plan_on(machine_of(2, 1, 125e6), module);
+  ASSERT_TRUE(chosen.ok()) << chosen.error().message;
+  for (const int64_t micro_batches : {2, 4, 8, 16}) {
+    module.schedule.micro_batches = Hint<int64_t>{micro_batches, {}};
+    const auto forced = plan_on(machine_of(2, 1, 125e6), module);
+    ASSERT_TRUE(forced.ok()) << forced.error().message;
+    EXPECT_LE(chosen->predicted.step, 1.01 * forced->predicted.step) << micro_batches << " micro-batches";
+  }
+}
+
 TEST(Cluster, PageAndTablesOfAPlanAreStable) {
   Module module = head_model();
   module.schedule.replicas = Hint<int64_t>{4, {}};
