@@ -123,8 +123,9 @@ case $act in
   cut) ip -n "$(switch_of "$1")" link set dev "$(port_of "$1")" down ;;
   mend) ip -n "$(switch_of "$1")" link set dev "$(port_of "$1")" up ;;
   rate)
-    tc -n "$1" qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 50ms
-    tc -n "$(switch_of "$1")" qdisc replace dev "$(port_of "$1")" root tbf rate "$2" burst 64kb latency 50ms
+    # A burst of 64 KiB, the size of a packet that is not yet segmented, halves the rate of two directions at 1 Gbit/s.
+    tc -n "$1" qdisc replace dev eth0 root tbf rate "$2" burst 256kb latency 50ms
+    tc -n "$(switch_of "$1")" qdisc replace dev "$(port_of "$1")" root tbf rate "$2" burst 256kb latency 50ms
     ;;
   *)
     echo "hosts.sh: unknown command \`$act\`: see the head of $0" >&2
