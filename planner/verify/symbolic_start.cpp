@@ -149,12 +149,23 @@ Status SymbolicRun::check_result(const Buffer& buffer) const {
   return {};
 }
 
-// Checks that all results that the module asks for have buffers: losses, metrics and, in inference, outputs.
+// Checks that all results that the module asks for have buffers: losses, metrics and, in inference, outputs and the
+// softmax of all rows of each head.
 Status SymbolicRun::check_results() const {
-  std::map<ValueId, std::set<int>> made;  // replicas with a result, or -1 for the results of heads
+  std::map<ValueId, std::set<int>> made;                // replicas with a result, or -1 for the results of heads
+  std::vector<int64_t> rows(program_.heads.size(), 0);  // rows with a softmax; index: head
   for (const Buffer& buffer : program_.buffers) {
+    if (buffer.purpose == Purpose::kHeadSoftmax) {
+      const auto head = static_cast<size_t>(buffer.head);
+      rows[head] += buffer.head_pass >= 0 ? program_.heads[head].rows : program_.batch;
+    }
     if (buffer.purpose == Purpose::kResult && buffer.head_pass < 0 && buffer.micro_batch < 0) {
       made[buffer.value].insert(buffer.head >= 0 ? -1 : buffer.replica);
+    }
+  }
+  for (size_t head = 0; head < rows.size() && !program_.training; ++head) {
+    if (rows[head] != program_.batch) {
+      return wrong("head {} has the softmax of {} rows of {}", head, rows[head], program_.batch);
     }
   }
   std::set<ValueId> wanted;

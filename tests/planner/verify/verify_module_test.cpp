@@ -158,6 +158,12 @@ TEST(VerifyModule, ABufferOfBestClassesThatIsTooSmallIsFound) {
   expect_operand_found(" for ", shrink, {.training = false});
 }
 
+// Predictions read the softmax of every row after the step.
+TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
+  const auto rename = [](Program& p) { find(p, Purpose::kHeadSoftmax).purpose = Purpose::kHeadScratch; };
+  expect_operand_found("has the softmax of", rename, {.training = false});
+}
+
 TEST(VerifyModule, BuffersThatBelongToNothingAreFound) {
   const CaseOptions narrow{
       .model = {.layers = 2, .classes = 900, .head = true, .precision = PrecisionMode::kMixedBf16}};
