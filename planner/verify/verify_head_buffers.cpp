@@ -197,6 +197,9 @@ class HeadBuffers {
       return check_bytes(buffer, all_stats_bytes(parts_[static_cast<size_t>(buffer.head)]));
     }
     if (buffer.purpose == Purpose::kHeadSoftmax) {
+      if (buffer.head_pass >= 0 && head.rows == program_.batch) {
+        return nothing(buffer, "pass of several");  // the softmax of all rows has no pass
+      }
       const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
       return check_bytes(buffer, softmax_bytes(program_, graph_, head, rows));
     }

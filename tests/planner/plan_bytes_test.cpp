@@ -89,8 +89,9 @@ void ignore_unused(Program& program, const Program& unchanged) {
       buffer.offset = offset;
       continue;
     }
-    buffer.value = buffer.value.valid() ? buffer.value : before.value;
-    buffer.param = buffer.param.valid() ? buffer.param : before.param;
+    const bool softmax = buffer.purpose == Purpose::kHeadSoftmax;
+    buffer.value = buffer.value.valid() && !softmax ? buffer.value : before.value;
+    buffer.param = buffer.param.valid() && !softmax ? buffer.param : before.param;
     buffer.ring = before.ring;
     if (buffer.purpose != Purpose::kOptimizer && buffer.purpose != Purpose::kHeadOptimizer) {
       buffer.state = before.state;

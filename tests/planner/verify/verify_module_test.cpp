@@ -162,6 +162,11 @@ TEST(VerifyModule, ABufferOfBestClassesThatIsTooSmallIsFound) {
 TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
   const auto rename = [](Program& p) { find(p, Purpose::kHeadSoftmax).purpose = Purpose::kHeadScratch; };
   expect_operand_found("has the softmax of", rename, {.training = false});
+  const auto number = [](Program& p) {
+    ASSERT_EQ(p.heads[0].rows, p.batch);
+    find(p, Purpose::kHeadSoftmax).head_pass = 0;
+  };
+  expect_operand_found("is of no pass of several", number, {.training = false});
 }
 
 TEST(VerifyModule, BuffersThatBelongToNothingAreFound) {
