@@ -85,9 +85,9 @@ void State::drain(Lock& lock, Recording& recording) {
 }
 
 void State::drain_all(Lock& lock, int gpu) {
-  for (Stream& stream : streams) {
-    if (stream.gpu == gpu) {
-      drain(lock, stream);
+  for (size_t i = 0; i < streams.size(); ++i) {  // other threads may add streams meanwhile
+    if (streams[i].gpu == gpu) {
+      drain(lock, streams[i]);
     }
   }
 }
