@@ -105,8 +105,11 @@ State::State(Settings given)
   // ASan and TSan keep their own records at these addresses, and refuse them.
   void* const begin = reinterpret_cast<void*>(ptx::kGlobalBase);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  if (mmap(begin, kReserved, PROT_NONE, flags, -1, 0) == begin) {
+  void* const mapped = mmap(begin, kReserved, PROT_NONE, flags, -1, 0);
+  if (mapped == begin) {
     reserved = kReserved;
+  } else if (mapped != MAP_FAILED) {
+    munmap(mapped, kReserved);
   }
   struct sigaction action {};
   action.sa_sigaction = on_segmentation_fault;
