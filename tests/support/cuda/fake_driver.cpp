@@ -10,6 +10,7 @@
 #include "graph/base/check.h"
 #include "tests/support/cuda/functions.h"
 #include "tests/support/cuda/state.h"
+#include "tests/support/sanitized.h"
 
 namespace xrun::cuda::fake {
 
@@ -102,14 +103,11 @@ bool State::report_host_access(void* address) {
 State::State(Settings given)
     : number(++states), settings(std::move(given)), random(settings.seed), retained(settings.gpus) {
   XRUN_CHECK(active.exchange(this) == nullptr, "there is one fake driver at a time");
-  // ASan and TSan keep their own records at these addresses, and refuse them.
+  // Sanitizers keep their own records at these addresses.
   void* const begin = reinterpret_cast<void*>(ptx::kGlobalBase);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  void* const mapped = mmap(begin, kReserved, PROT_NONE, flags, -1, 0);
-  if (mapped == begin) {
+  if (!xrun::testing::kSanitized && mmap(begin, kReserved, PROT_NONE, flags, -1, 0) == begin) {
     reserved = kReserved;
-  } else if (mapped != MAP_FAILED) {
-    munmap(mapped, kReserved);
   }
   struct sigaction action {};
   action.sa_sigaction = on_segmentation_fault;
