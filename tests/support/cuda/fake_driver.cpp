@@ -57,10 +57,10 @@ class LibraryDriver {
   FakeDriver driver_;
 };
 
-// Reports an access of the host to memory that is closed for it, and opens the page. Other faults end the process.
+// Notes an access of the host to memory that is closed for it, and opens the page. Other faults end the process.
 void on_segmentation_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
   State* const state = active.load();
-  if (state != nullptr && state->report_host_access(info->si_addr)) {
+  if (state != nullptr && state->note_host_access(info->si_addr)) {
     return;
   }
   sigaction(SIGSEGV, &earlier_action, nullptr);  // the access is made again
@@ -68,36 +68,42 @@ void on_segmentation_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
 
 }  // namespace
 
-bool State::report_host_access(void* address) {
+// A handler of signals allocates nothing, so the fault is described later.
+bool State::note_host_access(void* address) {
   const Lock lock(mutex, std::try_to_lock);
-  if (!lock.owns_lock()) {
+  if (!lock.owns_lock() || noted_count == noted.size()) {
     return false;
   }
   const auto gpu_address = reinterpret_cast<CUdeviceptr>(address);
-  if (gpu_address - ptx::kGlobalBase < reserved) {
-    report({.kind = FaultKind::kHostAccess,
-            .call = "the host",
-            .stream = "",
-            .kernel = "",
-            .buffer = place(gpu_address),
-            .cause = "only kernels and copies access memory of a GPU"});
-    return mprotect(reinterpret_cast<void*>(gpu_address / kPage * kPage), kPage, PROT_READ | PROT_WRITE) == 0;
+  const bool opened =
+      gpu_address - ptx::kGlobalBase < reserved
+          ? mprotect(reinterpret_cast<void*>(gpu_address / kPage * kPage), kPage, PROT_READ | PROT_WRITE) == 0
+          : pinned.open(address);
+  if (opened) {
+    noted[noted_count++] = address;
   }
-  const PinnedBuffer* const buffer = pinned.find(address, 1);
-  if (buffer == nullptr || !pinned.open(address)) {
-    return false;
+  return opened;
+}
+
+void State::report_host_accesses() {
+  for (size_t i = 0; i < noted_count; ++i) {
+    Fault fault{.kind = FaultKind::kHostAccess,
+                .call = "the host",
+                .stream = "",
+                .kernel = "",
+                .buffer = place(reinterpret_cast<CUdeviceptr>(noted[i])),
+                .cause = "only kernels and copies access memory of a GPU"};
+    if (const PinnedBuffer* const buffer = pinned.find(noted[i], 1); buffer != nullptr) {
+      fault.buffer = buffer->place(noted[i]);
+      for (const auto& use : buffer->uses) {
+        if (use->begin <= noted[i] && noted[i] < use->begin + use->bytes) {
+          fault.cause = "the host has not waited for " + use->what;
+        }
+      }
+    }
+    report(std::move(fault));
   }
-  std::string what = "a copy";
-  for (const auto& use : buffer->uses) {
-    what = use->begin <= address && address < use->begin + use->bytes ? use->what : what;
-  }
-  report({.kind = FaultKind::kHostAccess,
-          .call = "the host",
-          .stream = "",
-          .kernel = "",
-          .buffer = buffer->place(address),
-          .cause = "the host has not waited for " + what});
-  return true;
+  noted_count = 0;
 }
 
 State::State(Settings given)
@@ -145,6 +151,7 @@ const DriverTable& FakeDriver::table() const {
 
 std::vector<Fault> FakeDriver::faults() const {
   const Lock lock(state_->mutex);
+  state_->report_host_accesses();
   return state_->faults;
 }
 

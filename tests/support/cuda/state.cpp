@@ -128,6 +128,7 @@ void State::host_learns(const Clock& clock) {
 }
 
 Call::Call(const char* symbol, Needs needs) : symbol_(symbol), state_(State::current()), lock_(state_.mutex) {
+  state_.report_host_accesses();
   if (in_host_function()) {
     result_ = fail(FaultKind::kHostFunction, CUDA_ERROR_NOT_PERMITTED, "the driver was called by its own thread");
     return;

@@ -34,8 +34,10 @@ class State {
 
   // Faults.
   void report(Fault fault);
-  // Reports an access of the host to closed memory and opens its page; takes the lock. False for other addresses.
-  bool report_host_access(void* address);
+  // Notes an access of the host to closed memory and opens its page; takes the lock. False for other addresses.
+  bool note_host_access(void* address);
+  // Reports the accesses of the host that were noted since the last call.
+  void report_host_accesses();
   // Describes an address of a GPU: "rows + 64".
   std::string place(CUdeviceptr address) const;
 
@@ -84,6 +86,8 @@ class State {
   std::deque<Event> events;
   std::deque<LoadedModule> modules;
   std::deque<Function> functions;
+  std::array<void*, 16> noted{};  // addresses that the host accessed
+  size_t noted_count = 0;
   int host_buffers = 0;     // that were allocated
   uint64_t operations = 0;  // that have run
   uint64_t reserved = 0;    // bytes of addresses that are closed for the host
