@@ -1,5 +1,5 @@
-# Finds the libraries that xrun uses. All are Debian packages (packages/build.txt) except CUDA. Each becomes a target,
-# so that folders link it by name.
+# Finds the libraries that xrun uses. All are Debian packages (packages/build.txt). Each becomes a target, so that
+# folders link it by name.
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -25,9 +25,6 @@ endif()
 find_path(XRUN_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)
 find_program(XRUN_FLATC flatc REQUIRED)
 find_path(XRUN_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
-if(XRUN_CUDA)
-  find_package(CUDAToolkit REQUIRED)
-endif()
 
 # Debian's dnnl-config.cmake requires OpenCL headers, which xrun does not need, so it is not used.
 find_path(XRUN_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)

@@ -45,6 +45,7 @@ const Folders kCommands = kTraining + kText +
                                   "ops/head/loops",
                                   "runtime/comm/ranks",
                                   "runtime/device/cpu",
+                                  "runtime/device/cuda",
                                   "runtime/formats",
                                   "runtime/formats/pickle",
                                   "runtime/formats/pictures",
@@ -127,6 +128,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/formats/tensors", {"graph/base", "graph/os", "runtime/formats"}},
     {"runtime/device", kOps + Folders{"planner/program"}},
     {"runtime/device/cpu", kRuntime},
+    {"runtime/device/cuda", {"graph/base"}},
     {"runtime/comm", kGraph + Folders{"runtime/device"}},
     {"runtime/comm/local", kGraph + Folders{"runtime/comm", "runtime/device"}},
     {"runtime/comm/ranks", kGraph + Folders{"runtime/comm/local", "runtime/comm", "runtime/device"}},
@@ -195,9 +197,9 @@ const std::map<std::string, Folders> kMayInclude{
                          "runtime/cli/sources", "runtime/cli/predict", "runtime/cli/preview", "runtime/cli/profiles"}},
     {"runtime/cli", kCommands + Folders{"runtime/cli/console", "runtime/cli/convert", "runtime/cli/import",
                                         "runtime/cli/job", "runtime/cli/commands"}},
-    {"runtime/bench/command",
-     kRuntime + Folders{"runtime/bench", "runtime/comm/ranks", "runtime/data/readers", "runtime/cli",
-                        "runtime/cli/console", "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
+    {"runtime/bench/command", kRuntime + Folders{"runtime/bench", "runtime/device/cuda", "runtime/comm/ranks",
+                                                 "runtime/data/readers", "runtime/cli", "runtime/cli/console",
+                                                 "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
 };
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }

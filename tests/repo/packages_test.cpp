@@ -141,7 +141,6 @@ TEST(Packages, EverythingThatCMakeFindsIsListed) {
       R"((?:IMPORTED_TARGET )?)([\w./+-]+))";
   Words used = matches(text_of("cmake/dependencies.cmake") + text_of("cmake/compiler.cmake"), calls);
   EXPECT_GT(used.size(), 20u);
-  EXPECT_EQ(used.erase("CUDAToolkit"), 1u) << "only `cmake --preset cuda` needs it";
   EXPECT_EQ(used.erase("mpich"), 1u);
   EXPECT_EQ(list_of("libmpich-dev"), "dev") << "the second MPI is optional";
   expect_listed(used, packages, {"build"});

@@ -8,6 +8,7 @@
 #include "graph/base/errors.h"
 #include "runtime/bench/collectives.h"
 #include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_name.h"
 #include "runtime/cli/job/join_world.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 #include "runtime/device/host.h"
@@ -111,8 +112,7 @@ class CommBenchmark final : public Benchmark {
                                                      direct, world->count() - 1 - direct)});
       report.json["direct_ranks"] = direct;
     }
-    report.fields.push_back(
-        {"machine", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores")});
+    report.fields.push_back({"machine", machine_name(host)});
     return report;
   }
 

@@ -7,6 +7,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_name.h"
 #include "runtime/bench/data_stages.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/model/load.h"
@@ -79,8 +80,7 @@ class DataBenchmark final : public Benchmark {
     report.fields.push_back(
         {"loader", fmt::format("{} samples/s, {}, batches of {}", format_count(std::llround(loaded)),
                                counted(one.threads, "thread"), one.batch)});
-    report.fields.push_back(
-        {"machine", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores")});
+    report.fields.push_back({"machine", machine_name(host)});
     report.json["all"] = {{"median_s", all}, {"samples_per_s", 1 / all}, {"seconds", figures.seconds}};
     report.json["loader"] = {{"samples_per_s", loaded}, {"rates", figures.loaded}};
     if (figures.broken > 0) {

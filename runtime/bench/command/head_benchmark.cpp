@@ -9,6 +9,7 @@
 #include "graph/base/counted.h"
 #include "graph/layouts/head_shape.h"
 #include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_name.h"
 #include "runtime/bench/command/machine_share.h"
 #include "runtime/bench/head_step.h"
 #include "runtime/device/host.h"
@@ -192,8 +193,7 @@ class HeadBenchmark final : public Benchmark {
          share_text(medians.share, fmt::format("{:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s",
                                                medians.flops / 1e9, figures.instruction, medians.exponentials / 1e9,
                                                medians.traffic / 1e9))},
-        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
-                                ops::name_of(figures.isa))},
+        {"machine", machine_name(host, ops::name_of(figures.isa))},
     };
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_name.h"
 #include "runtime/bench/command/machine_share.h"
 #include "runtime/bench/compiled_loops.h"
 #include "runtime/device/host.h"
@@ -64,8 +65,7 @@ class JitBenchmark final : public Benchmark {
     report.json["chain"] = {{"elements", chain.elements},     {"own_s", chain.own},
                             {"in_turn_s", chain.built_in},    {"of_triad", figures.chain_of_triad},
                             {"processors", share.processors}, {"loaded", share.is_loaded()}};
-    report.fields.push_back({"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores,
-                                                    host.cores == 1 ? "core" : "cores", ops::name_of(figures.isa))});
+    report.fields.push_back({"machine", machine_name(host, ops::name_of(figures.isa))});
     return report;
   }
 

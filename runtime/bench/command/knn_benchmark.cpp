@@ -11,6 +11,7 @@
 #include "graph/layouts/knn_cells_layout.h"
 #include "ops/knn/knn_recall.h"
 #include "runtime/bench/command/benchmark.h"
+#include "runtime/bench/command/machine_name.h"
 #include "runtime/bench/command/machine_share.h"
 #include "runtime/bench/knn_build.h"
 #include "runtime/data/readers/sku_tree.h"
@@ -103,8 +104,7 @@ class KnnBenchmark final : public Benchmark {
          fmt::format("{} at its peak: {} class rows, {} lists, {} beyond ({} of them before)",
                      format_bytes(figures.peak), format_bytes(figures.memory.weights),
                      format_bytes(figures.memory.lists), format_bytes(beyond), format_bytes(figures.before))});
-    report.fields.push_back({"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores,
-                                                    host.cores == 1 ? "core" : "cores", ops::name_of(figures.isa))});
+    report.fields.push_back({"machine", machine_name(host, ops::name_of(figures.isa))});
     return report;
   }
 

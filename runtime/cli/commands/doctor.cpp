@@ -1,5 +1,5 @@
 // `xrun doctor`: reports what this machine offers and what is missing, one line each.
-// Tests: tests/runtime/cli/commands/command_test.cpp, tests/runtime/device/gpus_test.cpp
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/cuda/gpus_test.cpp
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -14,7 +14,7 @@
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/device/cpu/placement.h"
-#include "runtime/device/gpus.h"
+#include "runtime/device/cuda/gpus.h"
 #include "runtime/device/host.h"
 #include "runtime/device/libraries.h"
 
@@ -90,11 +90,10 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
     json["compiler_failure"] = jit.failure->message;
   }
   json["gpus"] = nlohmann::ordered_json::array();
-  if (const auto gpus = runtime::detect_gpus()) {
-    json["cuda"] = {{"driver", gpus->driver}, {"runtime", gpus->runtime}, {"error", gpus->error}};
-    for (const runtime::Gpu& gpu : gpus->found) {
-      json["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory}, {"capability", gpu.capability}});
-    }
+  const cuda::Gpus gpus = cuda::detect_gpus();
+  json["cuda"] = {{"driver", gpus.driver}, {"error", gpus.error}};
+  for (const cuda::Gpu& gpu : gpus.found) {
+    json["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory}, {"capability", gpu.capability}});
   }
   json["cache"] = cache_directory();
   return json_line(json);
@@ -125,7 +124,7 @@ Outcome<int> run_doctor(const GlobalOptions& options) {
   out += row("library", libraries);
   out += row("compiler", describe_compiler());
   std::string gpu = "gpu";
-  for (const std::string& line : runtime::describe(runtime::detect_gpus())) {
+  for (const std::string& line : cuda::describe(cuda::detect_gpus())) {
     out += row(std::exchange(gpu, ""), line);
   }
   out += row("files", describe_cache());

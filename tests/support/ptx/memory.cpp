@@ -1,7 +1,8 @@
-// Tests: tests/ptx/races_test.cpp
+// Tests: tests/ptx/races_test.cpp, tests/ptx/accessed_ranges_test.cpp
 #include "tests/support/ptx/memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "graph/base/check.h"
@@ -73,6 +74,40 @@ Buffer* Memory::find(uint64_t address) {
 const Buffer* Memory::nearest(uint64_t address) const {
   const auto after = buffers_.upper_bound(address);
   return after == buffers_.begin() ? nullptr : &std::prev(after)->second;
+}
+
+void Memory::remove(uint64_t address) {
+  buffers_.erase(address);
+  last_ = nullptr;
+}
+
+std::vector<AccessedRange> Memory::accessed() const {
+  std::vector<AccessedRange> ranges;
+  const auto add = [&](uint64_t address, bool written) {
+    if (!ranges.empty() && ranges.back().address + ranges.back().bytes == address && ranges.back().written == written) {
+      ++ranges.back().bytes;
+    } else {
+      ranges.push_back({.address = address, .bytes = 1, .written = written});
+    }
+  };
+  for (const auto& [address, buffer] : buffers_) {
+    for (size_t i = 0; i < buffer.granules.size(); ++i) {
+      const Granule& granule = buffer.granules[i];
+      if (granule.launch != launches_) {
+        continue;
+      }
+      uint32_t read = 0;
+      uint32_t written = 0;
+      for (const Access& access : granule.accesses) {
+        (access.write ? written : read) |= access.bytes;
+      }
+      for (uint32_t left = read | written; left != 0; left &= left - 1) {
+        const auto byte = static_cast<uint32_t>(std::countr_zero(left));
+        add(address + i * kGranule + byte, (written >> byte & 1) != 0);
+      }
+    }
+  }
+  return ranges;
 }
 
 void Memory::write(uint64_t address, std::span<const std::byte> bytes) {

@@ -49,6 +49,13 @@ struct Buffer {
   void set(uint64_t offset, std::span<const std::byte> bytes);
 };
 
+// Bytes that a launch accessed; those that it both read and wrote count as written.
+struct AccessedRange {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  bool written = false;
+};
+
 // The global memory of a device, with the variables of modules. Not thread-safe.
 class Memory {
  public:
@@ -66,6 +73,11 @@ class Memory {
   Buffer* find(uint64_t address);
   // The buffer that begins nearest before the address; nullptr if there is none.
   const Buffer* nearest(uint64_t address) const;
+
+  // Removes the buffer that begins at the address; `add` does not give the address again.
+  void remove(uint64_t address);
+  // The bytes that the last launch accessed, in rising order. REQUIRES: it looked for races (Options::races).
+  std::vector<AccessedRange> accessed() const;
 
   // Begins a launch and returns its number, from 1 on.
   uint32_t begin_launch() { return ++launches_; }

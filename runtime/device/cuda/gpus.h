@@ -1,0 +1,37 @@
+// The GPUs of this machine that CUDA's driver finds. Devices are CPU cores: nothing computes on a GPU yet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/units.h"
+#include "runtime/device/cuda/driver_open.h"
+
+namespace xrun::cuda {
+
+struct Gpu {
+  std::string name;        // "NVIDIA H100 80GB HBM3"
+  Bytes memory = 0;        // total memory of the GPU
+  std::string capability;  // compute capability: "9.0"
+  bool operator==(const Gpu&) const = default;
+};
+
+struct Gpus {
+  std::vector<Gpu> found;
+  std::string driver;  // the newest CUDA version that the driver supports: "13.0"; empty without a driver
+  std::string error;   // why GPUs could not be listed, with what to do
+};
+
+// Finds the GPUs. `library` is the driver library.
+Gpus detect_gpus(const std::string& library = kDriverLibrary);
+
+// Likewise with functions that were already found.
+Gpus detect_gpus(const DriverTable& driver);
+
+// Returns the lines that `xrun doctor` prints about the GPUs.
+std::vector<std::string> describe(const Gpus& gpus);
+
+// Equal GPUs with their number: "8 x NVIDIA H100 80GB HBM3"; empty without GPUs.
+std::string names_of(const Gpus& gpus);
+
+}  // namespace xrun::cuda

@@ -1,0 +1,78 @@
+// Streams of work on a GPU, and the events that order them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "runtime/device/cuda/context.h"
+
+namespace xrun::cuda {
+
+enum class Timing : uint8_t { kOff, kOn };
+
+// A point in a stream. Other streams and the host wait for it.
+class Event {
+ public:
+  // An event without timing costs less.
+  static Result<std::unique_ptr<Event>> make(const Context& context, Timing timing = Timing::kOff);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  // Waits in the calling thread until the work before the last `Stream::record` has ended. Errors: also those of the
+  // work. An event that no stream has recorded is at an end.
+  Status synchronise() const;
+  // Returns whether that work has ended.
+  Result<bool> ended() const;
+  // The seconds from `start` to this event. REQUIRES: both have ended, and were made with timing.
+  Result<double> seconds_since(const Event& start) const;
+
+  CUevent handle() const { return handle_; }
+
+ private:
+  Event(const Context& context, CUevent handle) : context_(context), handle_(handle) {}
+
+  const Context& context_;
+  CUevent handle_;
+};
+
+// Work that runs in the order of the calls, after the calls. Work of different streams is ordered by events only: no
+// stream of xrun waits for CUDA's default stream.
+class Stream {
+ public:
+  static Result<std::unique_ptr<Stream>> make(const Context& context);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Copies. Memory of the host is page-locked (PinnedMemory), and not accessed until the copy has ended.
+  Status copy_in(CUdeviceptr to, std::span<const std::byte> from);
+  Status copy_out(std::span<std::byte> to, CUdeviceptr from);
+  Status copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes);
+  Status fill(CUdeviceptr to, std::byte value, Bytes bytes);
+  // Calls a function of the host, in a thread of the driver. It makes no call of the driver.
+  Status call(CUhostFn function, void* user_data);
+
+  // Records the end of all earlier work of this stream in the event.
+  Status record(const Event& event);
+  // Lets later work of this stream wait for what `record` has recorded in the event until now.
+  Status wait(const Event& event);
+  // Waits in the calling thread until all work of this stream has ended. Errors: also those of the work.
+  Status synchronise() const;
+  // Returns whether all work has ended.
+  Result<bool> ended() const;
+
+  const Context& context() const { return context_; }
+  CUstream handle() const { return handle_; }
+
+ private:
+  Stream(const Context& context, CUstream handle) : context_(context), handle_(handle) {}
+
+  const Context& context_;
+  CUstream handle_;
+};
+
+}  // namespace xrun::cuda

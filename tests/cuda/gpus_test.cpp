@@ -1,0 +1,54 @@
+// Output of `xrun doctor` about GPUs, and the detection of GPUs.
+#include "runtime/device/cuda/gpus.h"
+
+#include <gmock/gmock.h>
+
+namespace xrun::cuda {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kNothingRuns = "; nothing runs on a GPU yet: devices are CPU cores";
+const Gpu kLarge{.name = "NVIDIA H100 80GB HBM3", .memory = 80 * kGiB, .capability = "9.0"};
+const Gpu kSmall{.name = "NVIDIA L4", .memory = 22 * kGiB, .capability = "8.9"};
+
+TEST(Gpus, EqualGpusShareALine) {
+  const Gpus gpus{.found = {kLarge, kLarge, kSmall}, .driver = "13.0", .error = ""};
+  EXPECT_THAT(describe(gpus),
+              ElementsAre("2 x NVIDIA H100 80GB HBM3, 80.0 GiB, compute capability 9.0",
+                          "1 x NVIDIA L4, 22.0 GiB, compute capability 8.9", "driver for CUDA 13.0" + kNothingRuns));
+  EXPECT_EQ(names_of(gpus), "2 x NVIDIA H100 80GB HBM3, 1 x NVIDIA L4");
+}
+
+TEST(Gpus, TheReasonIsReportedIfThereAreNoGpus) {
+  EXPECT_THAT(describe(Gpus{.found = {}, .driver = "", .error = "no driver; install one"}),
+              ElementsAre("none: no driver; install one", "no driver" + kNothingRuns));
+  EXPECT_THAT(describe(Gpus{.found = {kSmall}, .driver = "13.0", .error = "cuda:1: it failed"}),
+              ElementsAre("1 x NVIDIA L4, 22.0 GiB, compute capability 8.9", "some are missing: cuda:1: it failed",
+                          "driver for CUDA 13.0" + kNothingRuns));
+  EXPECT_EQ(names_of(Gpus{.found = {}, .driver = "13.0", .error = "x"}), "");
+}
+
+TEST(Gpus, AMachineWithoutDriverReportsWhatToInstall) {
+  const Gpus gpus = detect_gpus(std::string("libxrun-no-such-driver.so.1"));
+  EXPECT_THAT(gpus.found, ElementsAre());
+  EXPECT_EQ(gpus.driver, "");
+  EXPECT_THAT(gpus.error, HasSubstr("nvidia-driver"));
+  EXPECT_THAT(describe(gpus),
+              ElementsAre(StartsWith("none: the driver of GPUs cannot be opened: "), HasSubstr("no driver")));
+}
+
+// The result on this machine has GPUs, or an error that says why there are no GPUs.
+TEST(Gpus, ThisMachineHasGpusOrAReason) {
+  const Gpus gpus = detect_gpus();
+  EXPECT_EQ(gpus.found.empty(), !gpus.error.empty()) << gpus.error;
+  for (const Gpu& gpu : gpus.found) {
+    EXPECT_FALSE(gpu.name.empty());
+    EXPECT_GT(gpu.memory, kGiB);
+  }
+}
+
+}  // namespace
+}  // namespace xrun::cuda

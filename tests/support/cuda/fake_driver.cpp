@@ -1,0 +1,178 @@
+// Tests: tests/cuda/wrappers_test.cpp, tests/cuda/library_test.cpp
+#include "tests/support/cuda/fake_driver.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include "graph/base/check.h"
+#include "tests/support/cuda/functions.h"
+#include "tests/support/cuda/state.h"
+#include "tests/support/sanitized.h"
+
+namespace xrun::cuda::fake {
+
+namespace {
+
+// Addresses of GPU memory that are closed for the host.
+constexpr uint64_t kReserved = uint64_t{64} << 30;
+constexpr uint64_t kPage = 4096;
+
+std::atomic<State*> active{nullptr};
+std::atomic<uint64_t> states{0};  // that were made
+struct sigaction earlier_action;
+
+int number_of(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
+}
+
+Settings settings_of_environment() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const bool hidden = visible != nullptr && (*visible == '\0' || *visible == '-');
+  return {.gpus = hidden ? 0 : number_of("FAKE_CUDA_GPUS", 1),
+          .capability = number_of("FAKE_CUDA_CAPABILITY", 90),
+          .memory = static_cast<uint64_t>(number_of("FAKE_CUDA_MEMORY_MIB", 1024)) << 20,
+          .version = number_of("FAKE_CUDA_VERSION", 13000),
+          .seed = static_cast<uint64_t>(number_of("FAKE_CUDA_SEED", 1)),
+          .background = true,
+          .errors = {}};
+}
+
+// The fake driver of a program that has loaded it as a library. It prints its faults when the program ends.
+class LibraryDriver {
+ public:
+  LibraryDriver() : driver_(settings_of_environment()) {}
+  ~LibraryDriver() {
+    for (const Fault& fault : driver_.faults()) {
+      fmt::print(stderr, "fake driver: {}\n", fault.print());
+    }
+  }
+  LibraryDriver(const LibraryDriver&) = delete;
+  LibraryDriver& operator=(const LibraryDriver&) = delete;
+
+ private:
+  FakeDriver driver_;
+};
+
+// Notes an access of the host to memory that is closed for it, and opens the page. Other faults end the process.
+void on_segmentation_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
+  State* const state = active.load();
+  if (state != nullptr && state->note_host_access(info->si_addr)) {
+    return;
+  }
+  sigaction(SIGSEGV, &earlier_action, nullptr);  // the access is made again
+}
+
+}  // namespace
+
+// A handler of signals allocates nothing, so the fault is described later.
+bool State::note_host_access(void* address) {
+  const Lock lock(mutex, std::try_to_lock);
+  if (!lock.owns_lock() || noted_count == noted.size()) {
+    return false;
+  }
+  const auto gpu_address = reinterpret_cast<CUdeviceptr>(address);
+  const bool opened =
+      gpu_address - ptx::kGlobalBase < reserved
+          ? mprotect(reinterpret_cast<void*>(gpu_address / kPage * kPage), kPage, PROT_READ | PROT_WRITE) == 0
+          : pinned.open(address);
+  if (opened) {
+    noted[noted_count++] = address;
+  }
+  return opened;
+}
+
+void State::report_host_accesses() {
+  for (size_t i = 0; i < noted_count; ++i) {
+    Fault fault{.kind = FaultKind::kHostAccess,
+                .call = "the host",
+                .stream = "",
+                .kernel = "",
+                .buffer = place(reinterpret_cast<CUdeviceptr>(noted[i])),
+                .cause = "only kernels and copies access memory of a GPU"};
+    if (const PinnedBuffer* const buffer = pinned.find(noted[i], 1); buffer != nullptr) {
+      fault.buffer = buffer->place(noted[i]);
+      for (const auto& use : buffer->uses) {
+        if (use->begin <= noted[i] && noted[i] < use->begin + use->bytes) {
+          fault.cause = "the host has not waited for " + use->what;
+        }
+      }
+    }
+    report(std::move(fault));
+  }
+  noted_count = 0;
+}
+
+State::State(Settings given)
+    : number(++states), settings(std::move(given)), random(settings.seed), retained(settings.gpus) {
+  XRUN_CHECK(active.exchange(this) == nullptr, "there is one fake driver at a time");
+  // Sanitizers keep their own records at these addresses.
+  void* const begin = reinterpret_cast<void*>(ptx::kGlobalBase);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  if (!xrun::testing::kSanitized && mmap(begin, kReserved, PROT_NONE, flags, -1, 0) == begin) {
+    reserved = kReserved;
+  }
+  struct sigaction action {};
+  action.sa_sigaction = on_segmentation_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &earlier_action);
+  if (settings.background) {
+    thread_ = std::thread([this] { run_in_background(); });
+  }
+}
+
+State::~State() {
+  end_background();
+  sigaction(SIGSEGV, &earlier_action, nullptr);
+  if (reserved != 0) {
+    munmap(reinterpret_cast<void*>(ptx::kGlobalBase), reserved);
+  }
+  active = nullptr;
+}
+
+State& State::current() {
+  if (active.load() == nullptr) {
+    static const LibraryDriver library;
+  }
+  return *active.load();
+}
+
+FakeDriver::FakeDriver(Settings settings) : state_(std::make_unique<State>(std::move(settings))) {}
+
+FakeDriver::~FakeDriver() = default;
+
+const DriverTable& FakeDriver::table() const {
+  static const DriverTable table = fake_table();
+  return table;
+}
+
+std::vector<Fault> FakeDriver::faults() const {
+  const Lock lock(state_->mutex);
+  state_->report_host_accesses();
+  return state_->faults;
+}
+
+void FakeDriver::name(CUdeviceptr address, const std::string& name) {
+  const Lock lock(state_->mutex);
+  state_->buffers.at(address).name = name;
+  state_->memory.find(address)->name = name;
+}
+
+void FakeDriver::name(const void* host_address, const std::string& name) {
+  const Lock lock(state_->mutex);
+  PinnedBuffer* const buffer = state_->pinned.find(host_address, 1);
+  XRUN_CHECK(buffer != nullptr, "no page-locked memory is there");
+  buffer->name = name;
+}
+
+void FakeDriver::name(CUstream stream, const std::string& name) {
+  const Lock lock(state_->mutex);
+  reinterpret_cast<Stream*>(stream)->name = name;
+}
+
+bool FakeDriver::finds_host_access() const { return state_->reserved != 0; }
+
+}  // namespace xrun::cuda::fake
