@@ -231,6 +231,14 @@ TEST(Integers, FieldsPermutationsAndCounts) {
            of(
                "bfind.u32 %x, %a;", k32, 32, XRUN_LANES { return a == 0 ? -1 : 63 - __builtin_clzll(a); }),
            of(
+               "bfind.shiftamt.u32 %x, %a;", k32, 32, XRUN_LANES { return a == 0 ? -1 : __builtin_clzll(a) - 32; }),
+           of(
+               "bfind.s32 %x, %a;", k32, 32,
+               XRUN_LANES {
+                 const uint64_t m = s32(a) < 0 ? ~a & 0xffffffff : a;
+                 return m == 0 ? -1 : 63 - __builtin_clzll(m);
+               }),
+           of(
                "brev.b32 %x, %a;", k32, 32,
                XRUN_LANES {
                  uint64_t r = 0;

@@ -38,6 +38,8 @@ TEST(Parser, FaultsNameTheirLine) {
   EXPECT_EQ(refused(kernel_text("add.s32 %r1, %r99, 1;")), "PTX line 12: `add.s32`: `%r99` is not declared");
   EXPECT_EQ(refused(kernel_text("bra NOWHERE;")), "PTX line 12: `bra`: the label `NOWHERE` does not exist");
   EXPECT_EQ(refused(kernel_text("mov.u32 %r1, %clock;")), "PTX line 12: `mov.u32`: `%clock` is not declared");
+  EXPECT_EQ(refused(kernel_text("selp.b32 %r1, %r2, %r3, !%p1;")),
+            "PTX line 12: `selp.b32`: the instruction takes no negated operand");
   EXPECT_EQ(refused(kernel_text("A: A: ret;")), "PTX line 12: the label `A` stands twice");
   EXPECT_EQ(refused(kernel_text("call f, (%r1);")), "PTX line 12: calls of functions are not executed");
 }
