@@ -106,6 +106,24 @@ TEST(Comparisons, SetGivesAMaskOrOne) {
 }
 }  // namespace
 );
+  check_lanes({"set.lt.f16.f16 %x, %a, %b;", {16, 16, 16}, 16,
+               XRUN_BITS { return half(a) < half(b) ? 0x3c00 : 0;
+  }  // namespace xrun::ptx
+  });
+  check_lanes({"set.neu.bf16x2.bf16x2 %x, %a, %b;", {32, 32, 32}, 32, XRUN_BITS {
+                 const auto one = [](uint64_t v, uint64_t w) -> uint64_t {
+  return bfloat(v & 0xffff) != bfloat(w & 0xffff) ? 0x3f80 : 0;
+                 };
+                 return one(a >> 16, b >> 16) << 16 | one(a, b);
+  }
+  });
+  check_lanes({"set.gt.u32.f16x2 %x, %a, %b;", {32, 32, 32}, 32, XRUN_BITS {
+                 const auto one = [](uint64_t v, uint64_t w) -> uint64_t {
+  return half(v & 0xffff) > half(w & 0xffff) ? 0xffff : 0;
+                 };
+                 return one(a >> 16, b >> 16) << 16 | one(a, b);
+  }
+  });
   check_lanes({"set.ge.f32.s32 %x, %a, %b;", {32, 32, 32}, 32, XRUN_BITS {
                  return static_cast<int32_t>(a) >= static_cast<int32_t>(b) ? 0x3f800000 : 0;
   }  // namespace xrun::ptx

@@ -1,4 +1,4 @@
-// Tests: tests/ptx/matrices_test.cpp
+// Tests: tests/ptx/mma_model_test.cpp
 #include "tests/support/ptx/mma_model.h"
 
 #include <algorithm>

@@ -81,11 +81,22 @@ class ModuleParser {
     } else if (at_.at_word(".shared") || at_.at_word(".global") || at_.at_word(".const")) {
       return variable();
     } else if (at_.at_word(".func")) {
-      return at_.error("functions that kernels call are not executed", "compile the function into its callers");
+      return function();
     } else {
       return at_.error(fmt::format("`{}` begins no part of a module", at_.peek().text));
     }
     return {};
+  }
+
+  // A function is skipped; a kernel that calls one is refused.
+  Status function() {
+    while (!at_.at_sign('{') && !at_.accept(';')) {
+      if (at_.peek().kind == TokenKind::kEnd) {
+        return at_.error("a function is not closed");
+      }
+      at_.take();
+    }
+    return at_.at_sign('{') ? at_.skip_block() : Status();
   }
 
   Status variable() {

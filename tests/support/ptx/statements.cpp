@@ -180,7 +180,7 @@ class Body {
       XRUN_ASSIGN(made.guard, at_.word("a predicate"));
     }
     if (at_.peek().text == "call" || at_.peek().text.starts_with("call.")) {
-      return at_.error("calls of functions are not executed", "compile the function into its callers");
+      return refused_call();
     }
     XRUN_ASSIGN(made.text, at_.word("an instruction"));
     made.words = split(made.text);
@@ -199,6 +199,19 @@ class Body {
     made.whole = text_.substr(static_cast<size_t>(begin - text_.data()), static_cast<size_t>(end - begin));
     kernel_.statements.push_back(std::move(made));
     return {};
+  }
+
+  // `call.uni (retval0), name, (param0);`
+  Error refused_call() {
+    const int line = at_.take().line;
+    if (at_.accept('(')) {
+      while (!at_.accept(')') && at_.peek().kind != TokenKind::kEnd) {
+        at_.take();
+      }
+      at_.accept(',');
+    }
+    return text_error(line, fmt::format("the function `{}` is called, which is not executed", at_.peek().text),
+                      "compile the function into its callers: `__forceinline__`, or `alwaysinline` in LLVM");
   }
 
   Result<Operand> operand(int depth) {

@@ -14,8 +14,6 @@ constexpr uint64_t kAnd = 1 << 8;
 constexpr uint64_t kOr = 1 << 9;
 constexpr uint64_t kXor = 1 << 10;
 constexpr uint64_t kNotThird = 1 << 11;
-constexpr uint64_t kMask = 1 << 12;  // `set`: all bits are the result
-constexpr uint64_t kOne = 1 << 13;   // `set.f32`: 1.0 is the result
 constexpr int kCompareShift = 16;
 
 enum class Compare : uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kNumbers, kNans };
@@ -107,12 +105,38 @@ void run_setp(Warp& warp, const Instruction& in, uint32_t mask) {
     const typename Load::Type b = Load::load(warp[in.reg[first + 1]], lane, flush);
     const bool result = compares(compare, unordered, a, b);
     const bool third = in.sources == 3 && get<uint8_t>(warp[in.reg[first + 2]], lane) != 0;
-    const uint32_t yes = (in.extra & kMask) != 0 ? ~0U : (in.extra & kOne) != 0 ? std::bit_cast<uint32_t>(1.0F) : 1U;
-    put(warp[in.reg[0]], lane, combine(in.extra, result, third) ? yes : 0U);
+    put(warp[in.reg[0]], lane, combine(in.extra, result, third) ? in.offset : uint64_t{0});
     if (in.destinations == 2) {
       put(warp[in.reg[1]], lane, combine(in.extra, !result, third));
     }
   });
+}
+
+// `set` of both halves of registers.
+template <Format kFormat>
+void run_set_pair(Warp& warp, const Instruction& in, uint32_t mask) {
+  const auto compare = static_cast<Compare>(in.extra >> kCompareShift & 0xff);
+  const bool unordered = (in.extra >> (kCompareShift + 8) & 1) != 0;
+  for_lanes(mask, [&](uint32_t lane) {
+    const auto a = get<uint32_t>(warp[in.reg[1]], lane);
+    const auto b = get<uint32_t>(warp[in.reg[2]], lane);
+    uint32_t result = 0;
+    for (const int shift : {0, 16}) {
+      const bool yes = compares(compare, unordered, decode(kFormat, a >> shift), decode(kFormat, b >> shift));
+      result |= yes ? static_cast<uint32_t>(in.offset & 0xffff) << shift : 0;
+    }
+    put(warp[in.reg[0]], lane, result);
+  });
+}
+
+// The value of a true result: 1 for `setp`, 1.0 or all bits for `set`.
+uint64_t true_of(Type given) {
+  if (!given.is_float()) {
+    return given.bits == 1 ? 1 : 0xffffffff;
+  }
+  return given == Type{TypeKind::kFloat, 32} ? std::bit_cast<uint32_t>(1.0F)
+         : given.kind == TypeKind::kBfloat   ? 0x3f80
+                                             : 0x3c00;
 }
 
 void decode_setp(Decoder& at) {
@@ -134,9 +158,9 @@ void decode_setp(Decoder& at) {
   const bool sets = at.opcode() == "set";
   const Type given = sets ? at.take_type() : Type{TypeKind::kPredicate, 1};
   const Type type = at.take_type();
-  const bool one = given == Type{TypeKind::kFloat, 32};
-  if (sets && !one && (given.is_float() || given.bits != 32)) {
-    at.fail("the result of `set` is an integer of 32 bits or f32");
+  const bool pair = type.kind == TypeKind::kHalves || type == Type{TypeKind::kBfloat, 32};
+  if (sets && (given.bits < 16 || given.bits > 32)) {
+    at.fail("the result of `set` has 16 or 32 bits");
   }
   at.expect_operands(joins ? 4 : 3, joins ? 4 : 3);
   const Operand& result = at.operand(0);
@@ -153,12 +177,16 @@ void decode_setp(Decoder& at) {
     at.source(3, predicate);
   }
   at.in.extra = (flush ? kFlush : 0) | (joins_and ? kAnd : 0) | (joins_or ? kOr : 0) | (joins_xor ? kXor : 0) |
-                (at.operand(3).negated ? kNotThird : 0) |
-                (one    ? kOne
-                 : sets ? kMask
-                        : 0) |
-                static_cast<uint64_t>(compare->compare) << kCompareShift |
+                (at.operand(3).negated ? kNotThird : 0) | static_cast<uint64_t>(compare->compare) << kCompareShift |
                 (compare->unordered ? uint64_t{1} << (kCompareShift + 8) : 0);
+  at.in.offset = true_of(given);
+  if (pair) {
+    if (!sets || joins || flush || given.bits != 32) {
+      at.fail("pairs are compared only by a plain `set`");
+    }
+    at.in.run = type.kind == TypeKind::kBfloat ? run_set_pair<kBf16Format> : run_set_pair<kF16Format>;
+    return;
+  }
   if (type.kind == TypeKind::kFloat && type.bits >= 32) {
     at.in.run = type.bits == 32 ? run_setp<Plain<float>> : run_setp<Plain<double>>;
     return;

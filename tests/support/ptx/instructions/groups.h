@@ -6,7 +6,7 @@
 
 namespace xrun::ptx {
 
-bool decode_integers(Decoder& at);     // add sub mul mad div rem abs neg min max
+bool decode_integers(Decoder& at);     // add sub mul mad div rem abs neg min max sad
 bool decode_bits(Decoder& at);         // and or xor not cnot shl shr shf bfe bfi prmt lop3 popc clz brev bfind
 bool decode_halves(Decoder& at);       // add sub mul fma min max abs neg of f16 and bf16
 bool decode_floats(Decoder& at);       // add sub mul fma div sqrt min max abs neg of f32 and f64

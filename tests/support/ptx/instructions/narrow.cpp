@@ -1,3 +1,4 @@
+// Tests: tests/ptx/narrow_test.cpp
 #include "tests/support/ptx/instructions/narrow.h"
 
 #include <algorithm>
@@ -18,6 +19,9 @@ double to_odd(double rounded, bool exact_is_larger) {
   }
   return std::bit_cast<double>(exact_is_larger == (rounded > 0) ? bits + 1 : bits - 1);
 }
+
+// 2^exponent for the exponents of normal numbers.
+double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52); }
 
 // Rounds a magnitude to a whole number.
 double rounded(double magnitude, int mode, bool negative) {
@@ -45,7 +49,7 @@ double decode(const Format& format, uint32_t bits) {
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
   const uint32_t significand = exponent == 0 ? fraction : fraction | 1U << format.fraction_bits;
   const int unit = (exponent == 0 ? 1 : static_cast<int>(exponent)) - bias - format.fraction_bits;
-  const double magnitude = std::ldexp(static_cast<double>(significand), unit);
+  const double magnitude = static_cast<double>(significand) * power_of_two(unit);
   return negative ? -magnitude : magnitude;
 }
 
@@ -64,9 +68,9 @@ uint32_t encode(const Format& format, double value, int mode, bool finite) {
   }
   const double magnitude = std::fabs(value);
   const int lowest = 2 - (1 << (format.exponent_bits - 1));  // exponent of the smallest normal number
-  const int exponent = std::max(std::ilogb(magnitude), lowest);
+  const int exponent = std::max(static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023, lowest);
   if (exponent < 1 << format.exponent_bits) {
-    const double units = rounded(std::ldexp(magnitude, format.fraction_bits - exponent), mode, negative);
+    const double units = rounded(magnitude * power_of_two(format.fraction_bits - exponent), mode, negative);
     const auto place = static_cast<uint32_t>(exponent - lowest) << format.fraction_bits;
     const uint32_t code = place + static_cast<uint32_t>(units);
     if (code <= largest) {

@@ -1,5 +1,4 @@
 // Floating-point formats of 8 and 16 bits: to and from f64, in which all their values are exact.
-// Tests: tests/ptx/narrow_test.cpp
 #pragma once
 
 #include <cstdint>
