@@ -223,12 +223,15 @@ uint32_t Decoder::table(size_t index) {
     fail(fmt::format("the list of labels `{}` does not exist", operand(index).name));
     return 0;
   }
-  std::vector<uint32_t> targets;
-  for (const std::string_view name : found->second) {
-    targets.push_back(label(name));
+  const auto [known, fresh] = tables_.try_emplace(found->first, static_cast<uint32_t>(kernel_.tables.size()));
+  if (fresh) {
+    std::vector<uint32_t> targets;
+    for (const std::string_view name : found->second) {
+      targets.push_back(label(name));
+    }
+    kernel_.tables.push_back(std::move(targets));
   }
-  kernel_.tables.push_back(std::move(targets));
-  return static_cast<uint32_t>(kernel_.tables.size()) - 1;
+  return known->second;
 }
 
 const Variable* Decoder::find_variable(std::string_view name) const {

@@ -72,6 +72,7 @@ class Decoder {
   std::optional<Error> error_;
   std::map<std::pair<int, std::string_view>, std::pair<uint32_t, Type>> registers_;  // key: scope of the declaration
   std::map<std::pair<Constant::Kind, uint64_t>, uint32_t> constants_;
+  std::map<std::string_view, uint32_t> tables_;
 };
 
 // Fills `code`, `constants` and `registers` of a kernel.
