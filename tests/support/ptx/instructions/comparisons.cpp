@@ -180,6 +180,12 @@ void decode_setp(Decoder& at) {
                 (at.operand(3).negated ? kNotThird : 0) | static_cast<uint64_t>(compare->compare) << kCompareShift |
                 (compare->unordered ? uint64_t{1} << (kCompareShift + 8) : 0);
   at.in.offset = true_of(given);
+  if (type.kind == TypeKind::kBfloat) {
+    at.need_target(90);
+    if (flush) {
+      at.fail("bf16 has no `.ftz`");
+    }
+  }
   if (pair) {
     if (!sets || joins || flush || given.bits != 32) {
       at.fail("pairs are compared only by a plain `set`");

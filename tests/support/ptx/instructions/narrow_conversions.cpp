@@ -205,7 +205,7 @@ void decode_narrow_conversion(Decoder& at, Type to, Type from, bool away, bool r
   const bool finite = (at.in.extra & kFinite) != 0;
   const bool widens = !pair && to.is_float() && (to.bits > from.bits) && from.is_float();
   const bool same = to == from;
-  if (!rounded && !widens && !(whole_number && (same || !to.is_float()))) {
+  if (!rounded && !widens && !(whole_number && (same || !to.is_float())) && !(same && (at.in.extra & kSaturate) != 0)) {
     at.fail("the rounding mode is missing");
   }
   const bool nearest_or_zero = mode == FE_TONEAREST || (mode == FE_TOWARDZERO && !bytes);
