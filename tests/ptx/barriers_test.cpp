@@ -103,7 +103,7 @@ TEST(Barriers, VotesOfABlock) {
   EXPECT_EQ(result("setp.lt.u32 %p1, %r0, 96;\nbar.red.and.pred %p2, 0, %p1;\nselp.b32 %r1, 1, 0, %p2;\n"), 1u);
 }
 
-// The same barrier again: votes do not remain from the first time.
+// A barrier is used twice: votes do not remain from the first time.
 TEST(Barriers, VotesBeginAnew) {
   for (const Order order : kOrders) {
     std::vector<uint32_t> words;

@@ -83,7 +83,7 @@ class Block {
   uint32_t threads_;
   Clocks clocks_;
   std::vector<Buffer> shared_;
-  std::map<uint32_t, std::vector<Buffer>> local_;  // by thread, since its first access
+  std::map<uint32_t, std::vector<Buffer>> local_;  // key: the thread, since its first access
   std::vector<Warp> warps_;
   std::array<Barrier, 16> barriers_;
   uint32_t held_ = 0;  // the thread that runs last

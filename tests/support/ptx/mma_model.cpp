@@ -12,7 +12,7 @@ namespace xrun::ptx {
 namespace {
 
 constexpr uint32_t kNan = 0x7fffffff;
-constexpr int kLeastExponent = -133;  // of the alignment of a sum
+constexpr int kLeastExponent = -133;  // sums are aligned to at least this exponent
 constexpr int kPoint = 10;            // bits of Term::significand after the binary point
 
 // A number of `fraction_bits` and `exponent_bits`; `point` is the number of bits after the point of the significand.
