@@ -83,11 +83,11 @@ void check_sums(const std::string& type) {
   check_lanes({"sub.rn." + type + " %x, %a, %b;", k16, 16, sub});
   check_lanes({"mul.rn." + type + " %x, %a, %b;", k16, 16, mul});
   check_lanes({"fma.rn.relu." + type + " %x, %a, %b, %c;", k16, 16, clipped}, {}, 4);
-  check_lanes({"fma.rn." + type + "x2 %x, %a, %b, %c;", k32, 32, pairs(fma)}, {}, 2);
-  check_lanes({"fma.rn.relu." + type + "x2 %x, %a, %b, %c;", k32, 32, pairs(clipped)}, {}, 8);
-  check_lanes({"add.rn." + type + "x2 %x, %a, %b;", k32, 32, pairs(add)}, {}, 2);
-  check_lanes({"sub.rn." + type + "x2 %x, %a, %b;", k32, 32, pairs(sub)}, {}, 2);
-  check_lanes({"mul.rn." + type + "x2 %x, %a, %b;", k32, 32, pairs(mul)}, {}, 2);
+  check_lanes({"fma.rn." + type + "x2 %x, %a, %b, %c;", k32, 32, pairs(fma)}, {}, 8);
+  check_lanes({"fma.rn.relu." + type + "x2 %x, %a, %b, %c;", k32, 32, pairs(clipped)}, {}, 16);
+  check_lanes({"add.rn." + type + "x2 %x, %a, %b;", k32, 32, pairs(add)}, {}, 8);
+  check_lanes({"sub.rn." + type + "x2 %x, %a, %b;", k32, 32, pairs(sub)}, {}, 8);
+  check_lanes({"mul.rn." + type + "x2 %x, %a, %b;", k32, 32, pairs(mul)}, {}, 8);
 }
 
 TEST(Halves, SumsAndProductsAreRoundedOnce) { check_sums<Half>("f16"); }
@@ -101,8 +101,8 @@ TEST(Halves, FtzAndSat) {
     const double sum = odd_sum(a, b);
     return sum > 0 ? std::fmin(sum, 1) : 0;
   });
-  check_lanes({"fma.rn.ftz.f16 %x, %a, %b, %c;", k16, 16, flushed});
-  check_lanes({"add.rn.sat.f16 %x, %a, %b;", k16, 16, ended});
+  check_lanes({"fma.rn.ftz.f16 %x, %a, %b, %c;", k16, 16, flushed}, {}, 2);
+  check_lanes({"add.rn.sat.f16 %x, %a, %b;", k16, 16, ended}, {}, 2);
 }
 
 // The smaller number; -0 is smaller than +0, and a NaN gives way to a number.
@@ -127,8 +127,8 @@ void check_extremes(const std::string& type) {
   check_lanes({"min." + type + " %x, %a, %b;", k16, 16, min});
   check_lanes({"min.NaN." + type + " %x, %a, %b;", k16, 16, min_nan});
   check_lanes({"max." + type + " %x, %a, %b;", k16, 16, max});
-  check_lanes({"min." + type + "x2 %x, %a, %b;", k32, 32, pairs(min)}, {}, 2);
-  check_lanes({"max." + type + "x2 %x, %a, %b;", k32, 32, pairs(max)}, {}, 2);
+  check_lanes({"min." + type + "x2 %x, %a, %b;", k32, 32, pairs(min)}, {}, 8);
+  check_lanes({"max." + type + "x2 %x, %a, %b;", k32, 32, pairs(max)}, {}, 8);
   check_lanes({"neg." + type + " %x, %a;", k16, 16, [](uint64_t a, uint64_t, uint64_t) { return a ^ 0x8000; }});
   check_lanes({"abs." + type + "x2 %x, %a;", k32, 32, [](uint64_t a, uint64_t, uint64_t) { return a & 0x7fff7fff; }});
 }
