@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Kernel& kernel : (*module)->kernels) {
     Memory memory;
     const uint64_t address = memory.add("data", 256);
-    memory.write(address, std::as_bytes(std::span(std::vector<uint64_t>(32, address))));
+    const std::vector<uint64_t> pointers(32, address);
+    memory.write(address, std::as_bytes(std::span(pointers)));
     Launch launch{.blocks = {2, 1, 1}, .threads = {40, 1, 1}, .dynamic_shared = 64};
     launch.arguments.assign(kernel.parameters.size(), address);
     if (kernel.exact_threads) {
