@@ -291,7 +291,8 @@ TEST(Layering, ThePtxMachineUsesOnlyTheBase) {
     for (std::string line; std::getline(in, line);) {
       if (std::regex_search(line, match, pattern)) {
         const std::string to = folder_of(match[1]);
-        EXPECT_TRUE(to.starts_with("tests/support/ptx") || to == "graph/base") << entry.path() << " includes " << match[1];
+        EXPECT_TRUE(to.starts_with("tests/support/ptx") || to == "graph/base")
+            << entry.path() << " includes " << match[1];
         ++found;
       }
     }
