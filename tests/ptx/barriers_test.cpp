@@ -81,6 +81,65 @@ TEST(Barriers, PartsOfABlockMeet) {
   }
 }
 
+// __syncthreads_count, _and and _or: threads 0 to 69 of 96 vote for it.
+TEST(Barriers, VotesOfABlock) {
+  const std::string vote = "setp.lt.u32 %p1, %r0, 70;\n";
+  const auto result = [&](const std::string& lines) {
+    std::vector<uint32_t> found;
+    for (const Order order : kOrders) {
+      std::vector<uint32_t> words;
+      run(vote + lines + "st.global.u32 [%d2], %r1;\n", 96, order, &words);
+      EXPECT_EQ(words.front(), words.back());
+      EXPECT_TRUE(found.empty() || found == words);
+      found = words;
+    }
+    return found.front();
+  };
+  EXPECT_EQ(result("bar.red.popc.u32 %r1, 0, %p1;\n"), 70u);
+  EXPECT_EQ(result("bar.red.popc.u32 %r1, 0, !%p1;\n"), 26u);
+  EXPECT_EQ(result("barrier.cta.red.popc.aligned.u32 %r1, 3, 96, %p1;\n"), 70u);
+  EXPECT_EQ(result("bar.red.and.pred %p2, 0, %p1;\nselp.b32 %r1, 1, 0, %p2;\n"), 0u);
+  EXPECT_EQ(result("bar.red.or.pred %p2, 0, 96, %p1;\nselp.b32 %r1, 1, 0, %p2;\n"), 1u);
+  EXPECT_EQ(result("setp.lt.u32 %p1, %r0, 96;\nbar.red.and.pred %p2, 0, %p1;\nselp.b32 %r1, 1, 0, %p2;\n"), 1u);
+}
+
+// A barrier is used twice: votes do not remain from the first time.
+TEST(Barriers, VotesBeginAnew) {
+  for (const Order order : kOrders) {
+    std::vector<uint32_t> words;
+    run("setp.lt.u32 %p1, %r0, 5;\nbar.red.popc.u32 %r1, 0, %p1;\nbar.red.popc.u32 %r2, 0, %p1;\n"
+        "add.s32 %r3, %r1, %r2;\nst.global.u32 [%d2], %r3;\n",
+        64, order, &words);
+    EXPECT_EQ(words[63], 10u);
+  }
+}
+
+TEST(Branches, ListsOfLabels) {
+  const std::string lines =
+      "and.b32 %r1, %r0, 3;\nWAYS: .branchtargets ZERO, ONE, ONE, THREE;\nbrx.idx %r1, WAYS;\nZERO:\n"
+      "mov.u32 %r2, 100;\nbra DONE;\nONE:\nmov.u32 %r2, 200;\nbra DONE;\nTHREE:\nmov.u32 %r2, 300;\nDONE:\n"
+      "st.global.u32 [%d2], %r2;\n";
+  for (const Order order : kOrders) {
+    std::vector<uint32_t> words;
+    run(lines, 40, order, &words);
+    for (uint32_t i = 0; i < 40; ++i) {
+      EXPECT_EQ(words[i], (std::array<uint32_t, 4>{100, 200, 200, 300}[i % 4]));
+    }
+  }
+  const Execution done = run(replaced(lines, "and.b32 %r1, %r0, 3", "add.s32 %r1, %r0, 4"), 1, Order::kFair);
+  ASSERT_TRUE(done.fault);
+  EXPECT_EQ(done.fault->kind, FaultKind::kArithmetic);
+}
+
+TEST(Branches, SleepsAndBreakpoints) {
+  EXPECT_FALSE(run("nanosleep.u32 20;\n", 32, Order::kFair).fault);
+  for (const char* line : {"trap;\n", "brkpt;\n"}) {
+    const Execution done = run(line, 1, Order::kFair);
+    ASSERT_TRUE(done.fault) << line;
+    EXPECT_EQ(done.fault->kind, FaultKind::kArithmetic);
+  }
+}
+
 TEST(Barriers, ThreadsThatHaveExitedAreADivergentBarrier) {
   for (const char* exit :
        {"setp.ge.u32 %p1, %r0, 32;\n@%p1 exit;\nbar.sync 0;\n", "setp.eq.s32 %p1, %r0, 5;\n@%p1 ret;\nbar.sync 0;\n"}) {

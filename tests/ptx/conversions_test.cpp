@@ -1,7 +1,6 @@
-// Conversions and comparisons: each instruction against the processor on random operands.
+// Conversions between integers, f32 and f64: each instruction against the processor on random operands.
 #include <cfenv>
 #include <cmath>
-#include <immintrin.h>
 
 #include "tests/ptx/lane_check.h"
 
@@ -16,116 +15,120 @@ LaneCase conversion(const char* line, int from, int to, Meaning meaning) {
 
 uint64_t single(float v) { return std::isnan(v) ? 0x7fffffff : bits_of(v); }
 
-// To nearest even, by comparing with both neighbours in f64.
-uint64_t bfloat(float v) {
-  if (std::isnan(v)) {
-    return 0x7fff;
-  }
-  const auto below = static_cast<uint32_t>(bits_of(v) & 0xffff0000);
-  const auto above = below + 0x10000;
-  if (std::isinf(v)) {
-    return below >> 16;
-  }
-  // The bits after the largest number stand for 2^128 here.
-  const double low = to_float(below);
-  const double high = std::isinf(to_float(above)) ? std::copysign(0x1p128, v) : to_float(above);
-  const double to_low = std::fabs(double{v} - low);
-  const double to_high = std::fabs(high - double{v});
-  const bool up = to_high < to_low || (to_high == to_low && (below >> 16 & 1) != 0);
-  return (up ? above : below) >> 16;
-}
-
 #define XRUN_BITS [](uint64_t a, [[maybe_unused]] uint64_t b, [[maybe_unused]] uint64_t c) -> uint64_t
 
+// Calls run(T{}, "s32") for each integer type.
+template <class Run>
+void for_integers(const Run& run) {
+  run(uint8_t{}, "u8");
+  run(int8_t{}, "s8");
+  run(uint16_t{}, "u16");
+  run(int16_t{}, "s16");
+  run(uint32_t{}, "u32");
+  run(int32_t{}, "s32");
+  run(uint64_t{}, "u64");
+  run(int64_t{}, "s64");
+}
+
+// Operands of the types that a register of 16 bits or more can have; numbers of 8 bits are the low bits.
+template <class T>
+constexpr int kRegisterBits = sizeof(T) == 1 ? 16 : 8 * static_cast<int>(sizeof(T));
+
+// Each integer type to each, as it is and ended at the range.
 TEST(Conversions, BetweenIntegers) {
-  for (const LaneCase& tried : {
-           conversion(
-               "cvt.s64.s32 %x, %a;", 32, 64,
-               XRUN_BITS { return static_cast<uint64_t>(int64_t{static_cast<int32_t>(a)}); }),
-           conversion(
-               "cvt.u64.u32 %x, %a;", 32, 64, XRUN_BITS { return a; }),
-           conversion(
-               "cvt.u32.u64 %x, %a;", 64, 32, XRUN_BITS { return a; }),
-           conversion(
-               "cvt.u16.u32 %x, %a;", 32, 16, XRUN_BITS { return a; }),
-           conversion(
-               "cvt.s32.s8 %x, %a;", 32, 32, XRUN_BITS { return static_cast<uint32_t>(static_cast<int8_t>(a)); }),
-           conversion(
-               "cvt.u32.u16 %x, %a;", 16, 32, XRUN_BITS { return a; }),
-           conversion(
-               "cvt.s32.s16 %x, %a;", 16, 32, XRUN_BITS { return static_cast<uint32_t>(static_cast<int16_t>(a)); }),
-           conversion(
-               "cvt.sat.s16.s32 %x, %a;", 32, 16,
-               XRUN_BITS {
-                 return static_cast<uint64_t>(std::clamp<int32_t>(static_cast<int32_t>(a), -32768, 32767));
-               }),
-           conversion(
-               "cvt.sat.u8.s32 %x, %a;", 32, 16,
-               XRUN_BITS { return static_cast<uint64_t>(std::clamp<int32_t>(static_cast<int32_t>(a), 0, 255)); }),
-       }) {
-    check_lanes(tried);
-  }
+  for_integers([]<class From>(From /*from*/, const std::string& from) {
+    for_integers([&]<class To>(To /*to*/, const std::string& to) {
+      const auto run = [&](const char* sat, Meaning meaning) {
+        check_lanes({fmt::format("cvt{}.{}.{} %x, %a;", sat, to, from),
+                     {kRegisterBits<From>, 16, 16},
+                     8 * static_cast<int>(sizeof(To)),
+                     std::move(meaning)},
+                    {}, 2);
+      };
+      run("",
+          [](uint64_t a, uint64_t, uint64_t) { return static_cast<uint64_t>(static_cast<To>(static_cast<From>(a))); });
+      run(".sat", [](uint64_t a, uint64_t, uint64_t) {
+        const auto value = static_cast<Int128>(static_cast<From>(a));
+        const auto least = static_cast<Int128>(std::numeric_limits<To>::min());
+        const auto most = static_cast<Int128>(std::numeric_limits<To>::max());
+        return static_cast<uint64_t>(value < least ? least : value > most ? most : value);
+      });
+    });
+  });
 }
 
+// Each integer type to f32 and f64 in each rounding mode.
 TEST(Conversions, FromIntegersToFloats) {
+  static constexpr std::pair<const char*, int> kModes[] = {
+      {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
+  const auto run = []<class To, class From>(To /*to*/, From /*from*/, const std::string& types) {
+    for (const auto& [name, mode] : kModes) {
+      check_lanes({fmt::format("cvt.{}.{} %x, %a;", name, types),
+                   {kRegisterBits<From>, 16, 16},
+                   8 * static_cast<int>(sizeof(To)),
+                   [mode](uint64_t a, uint64_t, uint64_t) {
+                     const volatile From value = static_cast<From>(a);
+                     std::fesetround(mode);
+                     const volatile To result = static_cast<To>(value);
+                     std::fesetround(FE_TONEAREST);
+                     return bits_of(static_cast<To>(result));
+                   }},
+                  {}, 8);
+    }
+  };
+  for_integers([&]<class From>(From from, const std::string& name) {
+    run(float{}, from, "f32." + name);
+    run(double{}, from, "f64." + name);
+  });
+}
+
+// f32 and f64 to each integer type in each rounding; numbers beyond the range become its ends.
+TEST(Conversions, FromFloatsToIntegersEndAtTheRange) {
+  using Rounding = double (*)(double);
+  static constexpr std::pair<const char*, Rounding> kRoundings[] = {
+      {"rni", std::nearbyint}, {"rzi", std::trunc}, {"rmi", std::floor}, {"rpi", std::ceil}};
+  for_integers([]<class To>(To /*to*/, const std::string& to) {
+    const auto ended = [](double value) {
+      const double beyond = std::ldexp(1.0, std::numeric_limits<To>::digits);
+      const double least = std::is_signed_v<To> ? -beyond : 0;
+      return static_cast<uint64_t>(value >= beyond ? std::numeric_limits<To>::max()
+                                   : value < least ? std::numeric_limits<To>::min()
+                                                   : static_cast<To>(value));
+    };
+    for (const auto& [name, round] : kRoundings) {
+      const Rounding rounding = round;
+      check_lanes(
+          {fmt::format("cvt.{}.{}.f32 %x, %a;", name, to),
+           {32, 16, 16},
+           8 * static_cast<int>(sizeof(To)),
+           [=](uint64_t a, uint64_t, uint64_t) { return ended(rounding(to_float(a))); }},
+          [](uint64_t a, uint64_t, uint64_t) { return !std::isnan(to_float(a)); }, 8);
+      check_lanes(
+          {fmt::format("cvt.{}.{}.f64 %x, %a;", name, to),
+           {64, 16, 16},
+           8 * static_cast<int>(sizeof(To)),
+           [=](uint64_t a, uint64_t, uint64_t) { return ended(rounding(to_double(a))); }},
+          [](uint64_t a, uint64_t, uint64_t) { return !std::isnan(to_double(a)); }, 8);
+    }
+  });
+}
+
+TEST(Conversions, ToWholeNumbersThatStayFloats) {
   for (const LaneCase& tried : {
-           conversion(
-               "cvt.rn.f32.s32 %x, %a;", 32, 32,
-               XRUN_BITS { return bits_of(static_cast<float>(static_cast<int32_t>(a))); }),
-           conversion(
-               "cvt.rn.f32.u32 %x, %a;", 32, 32, XRUN_BITS { return bits_of(static_cast<float>(a)); }),
-           conversion(
-               "cvt.rn.f32.u64 %x, %a;", 64, 32, XRUN_BITS { return bits_of(static_cast<float>(a)); }),
-           conversion(
-               "cvt.rn.f64.s32 %x, %a;", 32, 64,
-               XRUN_BITS { return bits_of(static_cast<double>(static_cast<int32_t>(a))); }),
-           conversion(
-               "cvt.rn.f64.s64 %x, %a;", 64, 64,
-               XRUN_BITS { return bits_of(static_cast<double>(static_cast<int64_t>(a))); }),
-           conversion(
-               "cvt.rn.f32.u16 %x, %a;", 16, 32, XRUN_BITS { return bits_of(static_cast<float>(a)); }),
-           conversion(
-               "cvt.rz.f32.u32 %x, %a;", 32, 32,
-               XRUN_BITS {
-                 auto near = static_cast<float>(a);
-                 near = static_cast<double>(near) > static_cast<double>(a) ? std::nextafter(near, 0.0F) : near;
-                 return bits_of(near);
-               }),
+           conversion("cvt.rni.f32.f32 %x, %a;", 32, 32,
+                      [](uint64_t a, uint64_t, uint64_t) { return single(std::nearbyint(to_float(a))); }),
+           conversion("cvt.rmi.f32.f32 %x, %a;", 32, 32,
+                      [](uint64_t a, uint64_t, uint64_t) { return single(std::floor(to_float(a))); }),
+           conversion("cvt.rpi.f32.f32 %x, %a;", 32, 32,
+                      [](uint64_t a, uint64_t, uint64_t) { return single(std::ceil(to_float(a))); }),
+           conversion("cvt.rzi.ftz.f32.f32 %x, %a;", 32, 32,
+                      [](uint64_t a, uint64_t, uint64_t) { return single(std::trunc(to_float(a))); }),
        }) {
     check_lanes(tried);
   }
-}
-
-TEST(Conversions, FromFloatsToIntegersEndAtTheRange) {
-  const auto number = [](uint64_t a, uint64_t /*b*/, uint64_t /*c*/) { return !std::isnan(to_float(a)); };
-  const auto clamped = [](double value, double least, double most) { return std::clamp(value, least, most); };
-  for (const LaneCase& tried : {
-           conversion("cvt.rzi.s32.f32 %x, %a;", 32, 32,
-                      [&](uint64_t a, uint64_t, uint64_t) {
-                        return static_cast<uint64_t>(
-                            static_cast<int64_t>(clamped(std::trunc(to_float(a)), INT32_MIN, INT32_MAX)));
-                      }),
-           conversion("cvt.rni.s32.f32 %x, %a;", 32, 32,
-                      [&](uint64_t a, uint64_t, uint64_t) {
-                        return static_cast<uint64_t>(
-                            static_cast<int64_t>(clamped(std::nearbyint(to_float(a)), INT32_MIN, INT32_MAX)));
-                      }),
-           conversion("cvt.rmi.s32.f32 %x, %a;", 32, 32,
-                      [&](uint64_t a, uint64_t, uint64_t) {
-                        return static_cast<uint64_t>(
-                            static_cast<int64_t>(clamped(std::floor(to_float(a)), INT32_MIN, INT32_MAX)));
-                      }),
-           conversion("cvt.rpi.u32.f32 %x, %a;", 32, 32,
-                      [&](uint64_t a, uint64_t, uint64_t) {
-                        return static_cast<uint64_t>(clamped(std::ceil(to_float(a)), 0, UINT32_MAX));
-                      }),
-           conversion(
-               "cvt.rni.f32.f32 %x, %a;", 32, 32, XRUN_BITS { return single(std::nearbyint(to_float(a))); }),
-           conversion(
-               "cvt.rmi.f32.f32 %x, %a;", 32, 32, XRUN_BITS { return single(std::floor(to_float(a))); }),
-       }) {
-    check_lanes(tried, number);
-  }
+  check_lanes(conversion("cvt.rzi.f64.f64 %x, %a;", 64, 64,
+                         [](uint64_t a, uint64_t, uint64_t) { return bits_of(std::trunc(to_double(a))); }),
+              [](uint64_t a, uint64_t, uint64_t) { return !std::isnan(to_double(a)); });
 }
 
 TEST(Conversions, BetweenFloats) {
@@ -138,34 +141,12 @@ TEST(Conversions, BetweenFloats) {
            conversion(
                "cvt.rn.f32.f64 %x, %a;", 64, 32, XRUN_BITS { return single(static_cast<float>(to_double(a))); }),
            conversion(
-               "cvt.rn.bf16.f32 %x, %a;", 32, 16, XRUN_BITS { return bfloat(to_float(a)); }),
-           conversion(
-               "cvt.rz.bf16.f32 %x, %a;", 32, 16, XRUN_BITS { return std::isnan(to_float(a)) ? 0x7fff : a >> 16; }),
-           conversion(
-               "cvt.rn.bf16x2.f32 %x, %a, %b;", 32, 32,
-               XRUN_BITS { return bfloat(to_float(a)) << 16 | bfloat(to_float(b)); }),
-           conversion(
-               "cvt.f32.bf16 %x, %a;", 16, 32, XRUN_BITS { return single(to_float(a << 16)); }),
-           conversion(
-               "cvt.f32.f16 %x, %a;", 16, 32, XRUN_BITS { return single(_cvtsh_ss(static_cast<uint16_t>(a))); }),
-           conversion(
                "cvt.sat.f32.f32 %x, %a;", 32, 32,
                XRUN_BITS { return to_float(a) > 0 ? bits_of(std::fmin(to_float(a), 1.0F)) : 0; }),
        }) {
     check_lanes(tried);
   }
 }
-
-// All bit patterns of f16, there and back.
-TEST(Conversions, HalvesSurviveSingles) {
-  check_lanes({.line = ".reg .f32 %s;\ncvt.f32.f16 %s, %a;\ncvt.rn.f16.f32 %x, %s;",
-               .source_bits = {16, 16, 16},
-               .result_bits = 16,
-               .meaning = XRUN_BITS { return (a & 0x7c00) == 0x7c00 && (a & 0x3ff) != 0 ? 0x7fff : a;
-}
-}  // namespace
-);
-}  // namespace xrun::ptx
 
 TEST(Conversions, ANanHasNoInteger) {
   const auto module = module_of(kernel_text("mov.f32 %f1, 0f7FC00000;\ncvt.rzi.s32.f32 %r1, %f1;\n"));
@@ -174,71 +155,6 @@ TEST(Conversions, ANanHasNoInteger) {
   const Execution done = execute(*module, "test", {.arguments = {0, 0, 0, 0}}, memory, {});
   ASSERT_TRUE(done.fault);
   EXPECT_EQ(done.fault->kind, FaultKind::kArithmetic);
-}
-
-LaneCase comparison(const char* line, int bits, Meaning meaning) {
-  return {line, {bits, bits, 1}, 1, std::move(meaning)};
-}
-
-TEST(Comparisons, IntegersAreSignedOrNot) {
-  for (const LaneCase& tried : {
-           comparison(
-               "setp.lt.s32 %x, %a, %b;", 32, XRUN_BITS { return static_cast<int32_t>(a) < static_cast<int32_t>(b); }),
-           comparison(
-               "setp.lt.u32 %x, %a, %b;", 32, XRUN_BITS { return a < b; }),
-           comparison(
-               "setp.ge.s64 %x, %a, %b;", 64, XRUN_BITS { return static_cast<int64_t>(a) >= static_cast<int64_t>(b); }),
-           comparison(
-               "setp.hi.u64 %x, %a, %b;", 64, XRUN_BITS { return a > b; }),
-           comparison(
-               "setp.eq.s16 %x, %a, %b;", 16, XRUN_BITS { return a == b; }),
-           comparison(
-               "setp.ne.b32 %x, %a, %b;", 32, XRUN_BITS { return a != b; }),
-           comparison(
-               "setp.le.and.s32 %x, %a, %b, %c;", 32,
-               XRUN_BITS { return static_cast<int32_t>(a) <= static_cast<int32_t>(b) && c != 0; }),
-           comparison(
-               "setp.gt.or.u32 %x, %a, %b, !%c;", 32, XRUN_BITS { return a > b || c == 0; }),
-           comparison(
-               "setp.eq.xor.s32 %x, %a, %b, %c;", 32, XRUN_BITS { return (a == b) != (c != 0); }),
-           comparison(
-               "setp.lt.and.s32 %p1|%x, %a, %b, %c;", 32,
-               XRUN_BITS { return !(static_cast<int32_t>(a) < static_cast<int32_t>(b)) && c != 0; }),
-       }) {
-    check_lanes(tried);
-  }
-}
-
-TEST(Comparisons, FloatsKnowNan) {
-  for (const LaneCase& tried : {
-           comparison(
-               "setp.lt.f32 %x, %a, %b;", 32, XRUN_BITS { return to_float(a) < to_float(b); }),
-           comparison(
-               "setp.geu.f32 %x, %a, %b;", 32, XRUN_BITS { return !(to_float(a) < to_float(b)); }),
-           comparison(
-               "setp.eq.f32 %x, %a, %b;", 32, XRUN_BITS { return to_float(a) == to_float(b); }),
-           comparison(
-               "setp.neu.f32 %x, %a, %b;", 32, XRUN_BITS { return to_float(a) != to_float(b); }),
-           comparison(
-               "setp.ne.f32 %x, %a, %b;", 32,
-               XRUN_BITS { return to_float(a) < to_float(b) || to_float(a) > to_float(b); }),
-           comparison(
-               "setp.num.f32 %x, %a, %b;", 32,
-               XRUN_BITS { return !std::isnan(to_float(a)) && !std::isnan(to_float(b)); }),
-           comparison(
-               "setp.nan.f64 %x, %a, %b;", 64,
-               XRUN_BITS { return std::isnan(to_double(a)) || std::isnan(to_double(b)); }),
-           comparison(
-               "setp.gt.f64 %x, %a, %b;", 64, XRUN_BITS { return to_double(a) > to_double(b); }),
-           comparison(
-               "setp.gt.ftz.f32 %x, %a, %b;", 32,
-               XRUN_BITS {
-                 const auto flush = [](float v) { return std::fabs(v) < 0x1p-126F ? 0.0F : v; };
-                 return flush(to_float(a)) > flush(to_float(b));
-               }),
-       }) {
-    check_lanes(tried);
-  }
 }
 
 }  // namespace

@@ -105,6 +105,11 @@ TEST(Integers, SignsAndExtremes) {
            of(
                "neg.s64 %x, %a;", k64, 64, XRUN_LANES { return uint64_t{0} - a; }),
            of(
+               "sad.s32 %x, %a, %b, %c;", k32, 32,
+               XRUN_LANES { return (s32(a) < s32(b) ? s32(b) - s32(a) : s32(a) - s32(b)) + s32(c); }),
+           of(
+               "sad.u32 %x, %a, %b, %c;", k32, 32, XRUN_LANES { return (a < b ? b - a : a - b) + c; }),
+           of(
                "min.s32 %x, %a, %b;", k32, 32, XRUN_LANES { return std::min(s32(a), s32(b)); }),
            of(
                "min.u32 %x, %a, %b;", k32, 32, XRUN_LANES { return std::min(a, b); }),
@@ -230,6 +235,14 @@ TEST(Integers, FieldsPermutationsAndCounts) {
                "clz.b64 %x, %a;", k64, 32, XRUN_LANES { return a == 0 ? 64 : __builtin_clzll(a); }),
            of(
                "bfind.u32 %x, %a;", k32, 32, XRUN_LANES { return a == 0 ? -1 : 63 - __builtin_clzll(a); }),
+           of(
+               "bfind.shiftamt.u32 %x, %a;", k32, 32, XRUN_LANES { return a == 0 ? -1 : __builtin_clzll(a) - 32; }),
+           of(
+               "bfind.s32 %x, %a;", k32, 32,
+               XRUN_LANES {
+                 const uint64_t m = s32(a) < 0 ? ~a & 0xffffffff : a;
+                 return m == 0 ? -1 : 63 - __builtin_clzll(m);
+               }),
            of(
                "brev.b32 %x, %a;", k32, 32,
                XRUN_LANES {

@@ -41,6 +41,35 @@ TEST(Launches, BoundsOfTheKernelAreKept) {
   EXPECT_NE(refusal(bounded, {.threads = {65, 1, 1}}), "");
 }
 
+TEST(Launches, TextsForNewerGenerationsAreRefused) {
+  const auto text = [](const char* target) { return replaced(kernel_text(""), "sm_80", target); };
+  EXPECT_EQ(refusal(text("sm_90"), {}, Generation::kB200), "");
+  EXPECT_EQ(refusal(text("sm_90a"), {}, Generation::kH100), "");
+  EXPECT_NE(refusal(text("sm_90"), {}, Generation::kA100).find("the GPU is `sm_80`"), std::string::npos);
+  EXPECT_NE(refusal(text("sm_90a"), {}, Generation::kB200).find("for `sm_90a`"), std::string::npos);
+}
+
+// A structure of 12 bytes: the parameters are given as bytes.
+TEST(Launches, ParametersAsBytes) {
+  const auto module = module_of(
+      ".target sm_80\n.entry test(.param .align 8 .b8 pair[12], .param .u64 out)\n{\n.reg .b32 %r<4>;\n"
+      ".reg .b64 %d<4>;\nld.param.u32 %r1, [pair+8];\nld.param.u64 %d1, [out];\nst.global.u32 [%d1], %r1;\nret;\n}\n");
+  ASSERT_NE(module, nullptr);
+  ASSERT_EQ(module->kernels.front().parameter_bytes, 24u);
+  Memory memory;
+  const uint64_t out = memory.add("out", 4);
+  Launch launch;
+  launch.parameters.resize(24);
+  const uint32_t value = 77;
+  std::memcpy(&launch.parameters[8], &value, 4);
+  std::memcpy(&launch.parameters[16], &out, 8);
+  const Execution done = execute(*module, "test", launch, memory, {});
+  ASSERT_FALSE(done.fault) << done.fault->print();
+  EXPECT_EQ(values_of<uint32_t>(memory, out, 1)[0], 77u);
+  launch.parameters.resize(20);
+  EXPECT_EQ(execute(*module, "test", launch, memory, {}).fault->kind, FaultKind::kLaunch);
+}
+
 TEST(Launches, ThreadsKnowTheirPlace) {
   const auto module = module_of(kernel_text(
       "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\nmov.u32 %r3, %ntid.x;\nmad.lo.s32 %r4, %r2, %r3, %r1;\n"

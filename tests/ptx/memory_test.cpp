@@ -75,6 +75,50 @@ TEST(Accesses, SpacesAndGenericAddresses) {
   EXPECT_EQ(stored("cvta.to.global.u64 %d5, %d2;\nst.global.u32 [%d5], 3;\n", 1), Words{3});
 }
 
+// Each thread has its own array; the pointer is generic as in texts of nvcc.
+TEST(Accesses, LocalArraysBelongToOneThread) {
+  const std::string local = ".local .align 8 .b8 depot[16];\nmov.u64 %d5, depot;\ncvta.local.u64 %d6, %d5;\n";
+  EXPECT_EQ(stored(local + "st.local.u32 [%d5+4], 9;\nld.u32 %r1, [%d6+4];\nst.global.u32 [%d2], %r1;\n", 1), Words{9});
+  EXPECT_EQ(stored(local + "st.v2.u32 [%d6+8], {7, 8};\nld.local.u32 %r1, [depot+12];\nst.global.u32 [%d2], %r1;\n", 1),
+            Words{8});
+  // All threads write at the same address and read their own value.
+  Buffers buffers;
+  const Execution done = run(buffers,
+                             local +
+                                 "st.local.u32 [%d5], %r0;\nld.local.u32 %r1, [%d5];\n"
+                                 "mul.wide.u32 %d7, %r0, 4;\nadd.s64 %d8, %d2, %d7;\n"
+                                 "st.global.u32 [%d8], %r1;\n",
+                             16);
+  ASSERT_FALSE(done.fault) << done.fault->print();
+  EXPECT_EQ(values_of<uint32_t>(buffers.memory, buffers.out, 16)[11], 11u);
+  EXPECT_EQ(fault_of(local + "ld.local.u32 %r1, [%d5];\n").first, FaultKind::kUninitialisedMemory);
+  const auto far = fault_of(local + "st.local.u32 [%d5+16], 1;\n");
+  EXPECT_EQ(far, (std::pair{FaultKind::kOutOfBounds, std::string("depot + 16 of 16 bytes")}));
+  EXPECT_EQ(fault_of(local + "st.global.u32 [%d6], 1;\n").first, FaultKind::kOutOfBounds);
+  EXPECT_EQ(fault_of(".local .b8 depot[600000];\n").first, FaultKind::kLaunch);
+}
+
+TEST(Accesses, SpacesOfGenericAddresses) {
+  const std::string lines =
+      ".shared .align 4 .b8 box[16];\n.local .align 4 .b8 own[16];\nmov.u64 %d5, box;\ncvta.shared.u64 %d6, %d5;\n"
+      "mov.u64 %d7, own;\ncvta.local.u64 %d8, %d7;\nmov.u32 %r1, 0;\n"
+      "isspacep.shared %p1, %d6;\n@%p1 or.b32 %r1, %r1, 1;\nisspacep.shared %p1, %d8;\n@%p1 or.b32 %r1, %r1, 2;\n"
+      "isspacep.local %p1, %d8;\n@%p1 or.b32 %r1, %r1, 4;\nisspacep.global %p1, %d2;\n@%p1 or.b32 %r1, %r1, 8;\n"
+      "isspacep.global %p1, %d6;\n@%p1 or.b32 %r1, %r1, 16;\nst.global.u32 [%d2], %r1;\n";
+  EXPECT_EQ(stored(lines, 1), Words{13});
+}
+
+TEST(Accesses, PrefetchesNeedNoValidAddress) {
+  EXPECT_EQ(stored("prefetch.global.L2 [%d1+4096];\nprefetchu.L1 [%d3];\nst.global.u32 [%d2], 5;\n", 1), Words{5});
+}
+
+TEST(Accesses, PredicatesAreConstantsToo) {
+  EXPECT_EQ(stored("mov.pred %p1, -1;\nmov.pred %p2, 1;\nxor.pred %p3, %p1, %p2;\nselp.b32 %r1, 4, 6, %p3;\n"
+                   "st.global.u32 [%d2], %r1;\n",
+                   1),
+            Words{6});
+}
+
 TEST(Accesses, AddressesOutsideABufferNameIt) {
   const auto far = fault_of("ld.global.u32 %r1, [%d1+32];\n");
   EXPECT_EQ(far.first, FaultKind::kOutOfBounds);

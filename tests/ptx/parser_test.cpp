@@ -25,7 +25,8 @@ TEST(Parser, GoldenTextsAreAccepted) {
 
 TEST(Parser, FaultsNameTheirLine) {
   EXPECT_EQ(refused(""), "PTX line 1: the text has no `.target`");
-  EXPECT_EQ(refused(".target sm_80\n.func f() { ret; }"), "PTX line 2: functions that kernels call are not executed");
+  EXPECT_EQ(refused(".target sm_80\n.func f() { ret; "), "PTX line 2: a block is not closed");
+  EXPECT_EQ(refused(".target sm_80\n.extern .func (.param .b32 r) f(.param .b32 a);\n.func g() { ret; }"), "accepted");
   EXPECT_EQ(refused(".target sm_80\n.entry f()\n{\nadd.s32 %r1, %r2, %r3;\n}"),
             "PTX line 4: `add.s32`: the result `%r1` is no register");
   EXPECT_EQ(refused(kernel_text("frob.s32 %r1, %r2;")),
@@ -38,8 +39,12 @@ TEST(Parser, FaultsNameTheirLine) {
   EXPECT_EQ(refused(kernel_text("add.s32 %r1, %r99, 1;")), "PTX line 12: `add.s32`: `%r99` is not declared");
   EXPECT_EQ(refused(kernel_text("bra NOWHERE;")), "PTX line 12: `bra`: the label `NOWHERE` does not exist");
   EXPECT_EQ(refused(kernel_text("mov.u32 %r1, %clock;")), "PTX line 12: `mov.u32`: `%clock` is not declared");
+  EXPECT_EQ(refused(kernel_text("selp.b32 %r1, %r2, %r3, !%p1;")),
+            "PTX line 12: `selp.b32`: the instruction takes no negated operand");
   EXPECT_EQ(refused(kernel_text("A: A: ret;")), "PTX line 12: the label `A` stands twice");
-  EXPECT_EQ(refused(kernel_text("call f, (%r1);")), "PTX line 12: calls of functions are not executed");
+  EXPECT_EQ(refused(kernel_text("call f, (%r1);")), "PTX line 12: the function `f` is called, which is not executed");
+  EXPECT_EQ(refused(kernel_text("call.uni (%r1), g, (%r2);")),
+            "PTX line 12: the function `g` is called, which is not executed");
 }
 
 TEST(Parser, TypesThatAnInstructionDoesNotHaveAreRefused) {

@@ -122,6 +122,24 @@ TEST(Races, AFlagWithFencesOrdersTwoThreads) {
   expect_race(poll(""), 64);
 }
 
+// The hand-over of the test before by a store with `.release` and loads with `.acquire`.
+TEST(Races, ReleaseAndAcquireOrderTwoThreads) {
+  const auto poll = [](const std::string& store, const std::string& load) {
+    return "setp.ge.u32 %p1, %r0, 32;\n@%p1 bra READER;\nsetp.ne.s32 %p2, %r0, 0;\n@%p2 exit;\n"
+           "st.global.u32 [%d1], 9;\n" +
+           store +
+           " [%d3], 1;\nexit;\nREADER:\nsetp.ne.s32 %p2, %r0, 32;\n"
+           "@%p2 exit;\nWAIT:\n" +
+           load +
+           " %r1, [%d3];\nsetp.eq.s32 %p3, %r1, 0;\n@%p3 bra WAIT;\n"
+           "ld.global.u32 %r2, [%d1];\n";
+  };
+  expect_ordered(poll("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32"), 64);
+  expect_ordered(poll("st.release.cta.global.u32", "ld.acquire.cta.global.u32"), 64);
+  expect_race(poll("st.relaxed.gpu.global.u32", "ld.acquire.gpu.global.u32"), 64);
+  expect_race(poll("st.release.gpu.global.u32", "ld.relaxed.gpu.global.u32"), 64);
+}
+
 TEST(Races, AFaultNamesBothAccesses) {
   const Execution done = run(".loc 1 7 0\nst.global.u32 [%d1], %r0;\n", 2, 1, Order::kFair);
   ASSERT_TRUE(done.fault);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
+#include <utility>
 
 namespace xrun::ptx {
 
@@ -34,7 +35,7 @@ Block::Block(LaunchState& state, uint32_t index)
   held_ = static_cast<uint32_t>(state.random() % threads_);
 }
 
-Buffer* Block::find(uint64_t address) {
+Buffer* Block::find(uint64_t address, uint32_t thread) {
   if (address >= kSharedBase) {
     for (Buffer& buffer : shared_) {
       if (address - buffer.address < buffer.data.size()) {
@@ -46,10 +47,30 @@ Buffer* Block::find(uint64_t address) {
   if (address >= kParamBase) {
     return address - kParamBase < state_.parameters.data.size() ? &state_.parameters : nullptr;
   }
-  return state_.memory.find(address);
+  return address >= kLocalBase && address < kModuleBase ? find_local(address, thread) : state_.memory.find(address);
+}
+
+Buffer* Block::find_local(uint64_t address, uint32_t thread) {
+  std::vector<Buffer>& own = local_[thread];
+  if (own.empty()) {
+    for (const Variable& variable : kernel().local) {
+      own.emplace_back(variable.name, variable.address, variable.bytes, false).one_thread = true;
+    }
+  }
+  const auto found =
+      std::ranges::find_if(own, [&](const Buffer& entry) { return address - entry.address < entry.data.size(); });
+  return found == own.end() ? nullptr : &*found;
 }
 
 std::string Block::describe(uint64_t address) const {
+  if (address >= kLocalBase && address < kModuleBase) {
+    const Variable* own = nullptr;
+    for (const Variable& variable : kernel().local) {
+      own = variable.address <= address ? &variable : own;
+    }
+    return own == nullptr ? "before all local arrays"
+                          : fmt::format("{} + {} of {} bytes", own->name, address - own->address, own->bytes);
+  }
   const Buffer* nearest = nullptr;
   if (address >= kSharedBase) {
     for (const Buffer& buffer : shared_) {
@@ -146,7 +167,7 @@ void Block::fail(FaultKind kind, uint32_t thread, uint32_t place, std::string ca
   state_.fault = std::move(fault);
 }
 
-void Block::arrive(Warp& warp, uint32_t lanes, uint32_t place, uint32_t id, uint32_t count) {
+void Block::arrive(Warp& warp, uint32_t lanes, uint32_t place, uint32_t id, uint32_t count, uint32_t votes) {
   Barrier& barrier = barriers_[id];
   const auto first = warp.thread(static_cast<uint32_t>(std::countr_zero(lanes)));
   if (!barrier.threads.empty() && (barrier.count != count || (count == 0 && barrier.place != place))) {
@@ -156,6 +177,7 @@ void Block::arrive(Warp& warp, uint32_t lanes, uint32_t place, uint32_t id, uint
   }
   barrier.place = place;
   barrier.count = count;
+  barrier.votes += votes;
   for_lanes(lanes, [&](uint32_t lane) { barrier.threads.push_back(warp.thread(lane)); });
   const size_t expected = count == 0 ? threads_ : count;
   if (barrier.threads.size() < expected) {
@@ -166,9 +188,10 @@ void Block::arrive(Warp& warp, uint32_t lanes, uint32_t place, uint32_t id, uint
     return;
   }
   clocks_.join(barrier.threads);
+  const uint32_t for_it = std::exchange(barrier.votes, 0);
   barrier.threads.clear();
   for (Warp& waiting : warps_) {
-    waiting.release(id);
+    waiting.release(id, for_it, static_cast<uint32_t>(expected));
   }
 }
 

@@ -45,8 +45,8 @@ class Block {
   Clocks& clocks() { return clocks_; }
   uint32_t index() const { return index_; }
   uint32_t threads() const { return threads_; }
-  // Buffer of a generic address; nullptr outside all buffers.
-  Buffer* find(uint64_t address);
+  // Buffer of a generic address as a thread sees it; nullptr outside all buffers.
+  Buffer* find(uint64_t address, uint32_t thread);
   // "rows + 9216", for an address that may be outside.
   std::string describe(uint64_t address) const;
   uint64_t constant(const Constant& constant, uint32_t thread) const;
@@ -54,15 +54,16 @@ class Block {
   void fail(FaultKind kind, uint32_t thread, uint32_t place, std::string cause, uint64_t address = 0);
   // A thread as it is printed: "thread (3, 0, 0) of block (1, 0, 0) at product.cu:27".
   std::string name_of(uint32_t block, uint32_t thread, uint32_t place) const;
-  // Threads of a warp arrive at a barrier; `count` is 0 for all threads of the block. The barrier opens if they are the
-  // last.
-  void arrive(Warp& warp, uint32_t lanes, uint32_t place, uint32_t id, uint32_t count);
+  // Threads of a warp arrive at a barrier; `count` is 0 for all threads of the block, and `votes` of them vote for it.
+  // The barrier opens if they are the last.
+  void arrive(Warp& warp, uint32_t lanes, uint32_t place, uint32_t id, uint32_t count, uint32_t votes);
 
  private:
   struct Barrier {
     std::vector<uint32_t> threads;
     uint32_t place = 0;
     uint32_t count = 0;
+    uint32_t votes = 0;
   };
 
   std::array<uint32_t, 3> coordinates_of(uint32_t block) const;
@@ -75,12 +76,14 @@ class Block {
   bool turn_of(const std::vector<uint32_t>& order, uint64_t most, uint32_t held, bool& all);
   // Names why no thread can go on.
   void report_standstill();
+  Buffer* find_local(uint64_t address, uint32_t thread);
 
   LaunchState& state_;
   uint32_t index_;
   uint32_t threads_;
   Clocks clocks_;
   std::vector<Buffer> shared_;
+  std::map<uint32_t, std::vector<Buffer>> local_;  // key: the thread, since its first access
   std::vector<Warp> warps_;
   std::array<Barrier, 16> barriers_;
   uint32_t held_ = 0;  // the thread that runs last

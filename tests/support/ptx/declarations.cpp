@@ -1,6 +1,7 @@
 // Types and variables of PTX.
 // Tests: tests/ptx/parser_test.cpp
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <utility>
 
@@ -43,6 +44,8 @@ bool find_type(std::string_view name, Type& type) {
       {"b16", {TypeKind::kBits, 16}},     {"b32", {TypeKind::kBits, 32}},      {"b64", {TypeKind::kBits, 64}},
       {"f16", {TypeKind::kFloat, 16}},    {"f32", {TypeKind::kFloat, 32}},     {"f64", {TypeKind::kFloat, 64}},
       {"bf16", {TypeKind::kBfloat, 16}},  {"bf16x2", {TypeKind::kBfloat, 32}}, {"pred", {TypeKind::kPredicate, 1}},
+      {"f16x2", {TypeKind::kHalves, 32}}, {"e4m3x2", {TypeKind::kE4m3, 16}},   {"e5m2x2", {TypeKind::kE5m2, 16}},
+      {"e4m3", {TypeKind::kE4m3, 8}},     {"e5m2", {TypeKind::kE5m2, 8}},      {"tf32", {TypeKind::kTf32, 32}},
   };
   const auto* const found = std::ranges::find(kTypes, name, [](const auto& entry) { return entry.first; });
   if (found == std::end(kTypes)) {
@@ -50,6 +53,14 @@ bool find_type(std::string_view name, Type& type) {
   }
   type = found->second;
   return true;
+}
+
+int target_number(std::string_view target) {
+  int number = 0;
+  if (target.starts_with("sm_")) {
+    std::from_chars(target.data() + 3, target.data() + target.size(), number);
+  }
+  return number;
 }
 
 Result<Variable> parse_variable(Cursor& at, Space space, uint64_t& bytes_left) {

@@ -5,36 +5,13 @@
 #include <charconv>
 #include <fmt/format.h>
 
-#include "tests/support/ptx/groups.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/special_registers.h"
 #include "tests/support/ptx/tokens.h"
 
 namespace xrun::ptx {
 
 namespace {
-
-constexpr std::string_view kDimensions = "xyz";
-
-struct SpecialName {
-  std::string_view name;
-  Constant::Kind kind;
-  bool dimensions;
-};
-
-constexpr SpecialName kSpecials[] = {
-    {"%tid", Constant::Kind::kThread, true},
-    {"%ntid", Constant::Kind::kThreads, true},
-    {"%ctaid", Constant::Kind::kBlock, true},
-    {"%nctaid", Constant::Kind::kBlocks, true},
-    {"%laneid", Constant::Kind::kLane, false},
-    {"%warpid", Constant::Kind::kWarp, false},
-    {"%nwarpid", Constant::Kind::kWarps, false},
-    {"%lanemask_eq", Constant::Kind::kLanesEqual, false},
-    {"%lanemask_lt", Constant::Kind::kLanesLess, false},
-    {"%lanemask_le", Constant::Kind::kLanesLessEqual, false},
-    {"%lanemask_gt", Constant::Kind::kLanesGreater, false},
-    {"%lanemask_ge", Constant::Kind::kLanesGreaterEqual, false},
-    {"%dynamic_smem_size", Constant::Kind::kDynamicShared, false},
-};
 
 const Operand kNone;
 
@@ -76,6 +53,9 @@ Space Decoder::take_space() {
   if (take("param") || take("param::entry")) {
     return Space::kParam;
   }
+  if (take("local")) {
+    return Space::kLocal;
+  }
   return take("const") ? Space::kConst : Space::kGeneric;
 }
 
@@ -93,21 +73,6 @@ uint32_t Decoder::constant_register(Constant::Kind kind, uint64_t value) {
     kernel_.names.emplace_back("a constant");
   }
   return at->second;
-}
-
-std::optional<uint32_t> Decoder::special(std::string_view name) {
-  for (const SpecialName& entry : kSpecials) {
-    if (!entry.dimensions && name == entry.name) {
-      return constant_register(entry.kind, 0);
-    }
-    if (entry.dimensions && name.size() == entry.name.size() + 2 && name.starts_with(entry.name)) {
-      const size_t dimension = kDimensions.find(name.back());
-      if (dimension != std::string_view::npos) {
-        return constant_register(entry.kind, dimension);
-      }
-    }
-  }
-  return std::nullopt;
 }
 
 std::optional<uint32_t> Decoder::find_register(std::string_view name, Type& type) {
@@ -141,7 +106,8 @@ uint32_t Decoder::register_of(const Operand& operand, Type type, bool exact) {
       if (type.is_float()) {
         fail("an integer stands where a floating-point number is needed");
       }
-      return constant_register(Constant::Kind::kValue, operand.bits);
+      return constant_register(Constant::Kind::kValue,
+                               type.bits == 1 ? static_cast<uint64_t>(operand.bits != 0) : operand.bits);
     case Operand::Kind::kFloat: {
       const bool narrow = type.bits == 32 && operand.float_bits == 64;
       const auto value = static_cast<float>(std::bit_cast<double>(operand.bits));
@@ -156,8 +122,8 @@ uint32_t Decoder::register_of(const Operand& operand, Type type, bool exact) {
       fail("an operand is missing, or is not a register or constant");
       return 0;
   }
-  if (const auto found = special(operand.name)) {
-    return *found;
+  if (const auto found = find_special(operand.name)) {
+    return constant_register(found->kind, found->value);
   }
   Type declared;
   if (const auto found = find_register(operand.name, declared)) {
@@ -242,17 +208,35 @@ uint64_t Decoder::constant(size_t index) {
   return operand(index).bits;
 }
 
-uint32_t Decoder::label(size_t index) {
-  const auto found = kernel_.labels.find(operand(index).name);
+uint32_t Decoder::label(std::string_view name) {
+  const auto found = kernel_.labels.find(name);
   if (found == kernel_.labels.end()) {
-    fail(fmt::format("the label `{}` does not exist", operand(index).name));
+    fail(fmt::format("the label `{}` does not exist", name));
     return 0;
   }
   return static_cast<uint32_t>(found->second);
 }
 
+uint32_t Decoder::table(size_t index) {
+  const auto found = kernel_.label_lists.find(operand(index).name);
+  if (found == kernel_.label_lists.end()) {
+    fail(fmt::format("the list of labels `{}` does not exist", operand(index).name));
+    return 0;
+  }
+  const auto [known, fresh] = tables_.try_emplace(found->first, static_cast<uint32_t>(kernel_.tables.size()));
+  if (fresh) {
+    std::vector<uint32_t> targets;
+    for (const std::string_view name : found->second) {
+      targets.push_back(label(name));
+    }
+    kernel_.tables.push_back(std::move(targets));
+  }
+  return known->second;
+}
+
 const Variable* Decoder::find_variable(std::string_view name) const {
-  const std::vector<Variable>* const lists[] = {&kernel_.shared, &kernel_.parameters, &module_.variables};
+  const std::vector<Variable>* const lists[] = {&kernel_.shared, &kernel_.local, &kernel_.parameters,
+                                                &module_.variables};
   for (const std::vector<Variable>* const list : lists) {
     if (const auto found = std::ranges::find(*list, name, &Variable::name); found != list->end()) {
       return &*found;
@@ -264,6 +248,12 @@ const Variable* Decoder::find_variable(std::string_view name) const {
 void Decoder::expect_operands(size_t least, size_t most) {
   if (operands() < least || operands() > most) {
     fail(fmt::format("the instruction has {} operands", operands()));
+  }
+}
+
+void Decoder::need_target(int least) {
+  if (target_number(module_.target) < least) {
+    fail(fmt::format("the target `{}` does not have it; `sm_{}` has", module_.target, least));
   }
 }
 
@@ -284,9 +274,10 @@ Status Decoder::decode(const Statement& statement) {
     }
   }
   const bool found = failed() || decode_moves(*this) || decode_integers(*this) || decode_bits(*this) ||
-                     decode_floats(*this) || decode_comparisons(*this) || decode_conversions(*this) ||
-                     decode_accesses(*this) || decode_atomics(*this) || decode_copies(*this) ||
-                     decode_matrices(*this) || decode_exchanges(*this) || decode_flow(*this);
+                     decode_halves(*this) || decode_floats(*this) || decode_comparisons(*this) ||
+                     decode_conversions(*this) || decode_accesses(*this) || decode_atomics(*this) ||
+                     decode_copies(*this) || decode_matrices(*this) || decode_products(*this) ||
+                     decode_exchanges(*this) || decode_flow(*this);
   if (!found) {
     fail("the machine does not execute this instruction");
   }
@@ -297,6 +288,11 @@ Status Decoder::decode(const Statement& statement) {
   }
   if (in.run == nullptr && (in.flow == Flow::kNext || in.flow == Flow::kConverge)) {
     fail("the machine does not execute the instruction for this type");
+  }
+  static constexpr std::string_view kNegate[] = {"setp", "set", "vote", "bar", "barrier"};
+  const bool negates = std::ranges::find(kNegate, opcode()) != std::end(kNegate);
+  if (!negates && std::ranges::any_of(statement.operands, &Operand::negated)) {
+    fail("the instruction takes no negated operand");
   }
   if (!statement.guard.empty()) {
     const Operand guard{.kind = Operand::Kind::kName, .name = statement.guard, .parts = {}};

@@ -46,18 +46,21 @@ class Decoder {
   // The constant integer operand of an instruction.
   uint64_t constant(size_t index);
   // The statement that follows a label.
-  uint32_t label(size_t index);
+  uint32_t label(std::string_view name);
+  // The index in Kernel::tables of the list of labels that an operand names.
+  uint32_t table(size_t index);
   // A source with the same value in all lanes.
   void constant_source(uint64_t value);
   const Variable* find_variable(std::string_view name) const;
 
   void expect_operands(size_t least, size_t most);
+  // Refuses the instruction in a text for older GPUs: 89 for `sm_89`.
+  void need_target(int least);
   void fail(std::string cause, std::string help = "");
   bool failed() const { return error_.has_value(); }
 
  private:
   Status decode(const Statement& statement);
-  std::optional<uint32_t> special(std::string_view name);
   std::optional<uint32_t> find_register(std::string_view name, Type& type);
   uint32_t constant_register(Constant::Kind kind, uint64_t value);
   uint32_t register_of(const Operand& operand, Type type, bool exact);
@@ -69,6 +72,7 @@ class Decoder {
   std::optional<Error> error_;
   std::map<std::pair<int, std::string_view>, std::pair<uint32_t, Type>> registers_;  // key: scope of the declaration
   std::map<std::pair<Constant::Kind, uint64_t>, uint32_t> constants_;
+  std::map<std::string_view, uint32_t> tables_;
 };
 
 // Fills `code`, `constants` and `registers` of a kernel.

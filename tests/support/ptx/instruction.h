@@ -25,10 +25,16 @@ using Handler = void (*)(Warp& warp, const Instruction& instruction, uint32_t ma
 enum class Flow : uint8_t {
   kNext,      // goes on to the next instruction
   kBranch,    // `target`
+  kTable,     // a list of targets, Kernel::tables[target], by the only source
   kExit,      // the threads end
-  kBarrier,   // waits for threads of the block
+  kBarrier,   // waits for threads of the block; sources: the barrier, a count if `extra` says so, a vote
   kConverge,  // waits for the lanes of the member mask, the last source; or for all lanes of the warp
 };
+
+// Instruction::extra of kBarrier: the vote of `bar.red`, and two flags.
+enum class BarrierVote : uint8_t { kNone, kCount, kAll, kAny };
+inline constexpr uint64_t kBarrierCount = 1 << 8;    // the second source is a count of threads
+inline constexpr uint64_t kBarrierNegated = 1 << 9;  // the vote is negated
 
 struct Instruction {
   Handler run = nullptr;

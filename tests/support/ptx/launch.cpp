@@ -12,16 +12,29 @@ namespace xrun::ptx {
 
 namespace {
 
+constexpr uint64_t kMostLocal = uint64_t{16} << 20;  // bytes of all threads of a block; a limit of this machine
+
 // Limits of a multiprocessor. Source: CUDA C++ Programming Guide 13.0, "Compute Capabilities".
 struct Limits {
   uint64_t shared = 0;  // bytes of a block, of which more than 48 KiB only as dynamic memory
   uint64_t registers = 65536;
   uint64_t threads = 1024;  // in a block
   uint64_t static_shared = 48 * 1024;
+  uint64_t local = 512 * 1024;  // bytes of a thread
 };
 
 Limits limits_of(Generation generation) {
   return {.shared = (generation == Generation::kA100 ? 163ULL : 227ULL) * 1024};
+}
+
+// A text for `sm_90` runs on newer generations too, one for `sm_90a` does not.
+std::optional<std::string> wrong_target(const Module& module, Generation generation) {
+  const int own = generation == Generation::kA100 ? 80 : generation == Generation::kH100 ? 90 : 100;
+  const int needed = target_number(module.target);
+  if (needed > own || (module.target.ends_with('a') && needed != own)) {
+    return fmt::format("the text is for `{}`, and the GPU is `sm_{}`", module.target, own);
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> fault_of(const Kernel& kernel, const Launch& launch, const Options& options) {
@@ -55,16 +68,26 @@ std::optional<std::string> fault_of(const Kernel& kernel, const Launch& launch, 
     return fmt::format("{} bytes of shared memory; a block has at most {}", kernel.shared_bytes + launch.dynamic_shared,
                        limits.shared);
   }
+  if (kernel.local_bytes > limits.local || threads * kernel.local_bytes > kMostLocal) {
+    return fmt::format("{} bytes of local memory for each thread; a thread has at most {}, and a block here {}",
+                       kernel.local_bytes, limits.local, kMostLocal);
+  }
   const auto& most = kernel.most_threads;
   if (most[0] != 0 && (threads > count(most) || (kernel.exact_threads && launch.threads != most))) {
     return fmt::format("the kernel is compiled for blocks of {} x {} x {} threads", most[0], most[1], most[2]);
+  }
+  if (!launch.parameters.empty()) {
+    return launch.parameters.size() == kernel.parameter_bytes
+               ? std::nullopt
+               : std::optional(fmt::format("{} bytes for {} bytes of parameters", launch.parameters.size(),
+                                           kernel.parameter_bytes));
   }
   if (launch.arguments.size() != kernel.parameters.size()) {
     return fmt::format("{} arguments for {} parameters", launch.arguments.size(), kernel.parameters.size());
   }
   for (const Variable& parameter : kernel.parameters) {
     if (parameter.bytes > 8) {
-      return fmt::format("the parameter `{}` has more than 8 bytes, which the machine does not pass", parameter.name);
+      return fmt::format("the parameter `{}` has more than 8 bytes, which arguments do not have", parameter.name);
     }
   }
   return std::nullopt;
@@ -72,6 +95,10 @@ std::optional<std::string> fault_of(const Kernel& kernel, const Launch& launch, 
 
 Buffer parameters_of(const Kernel& kernel, const Launch& launch) {
   Buffer buffer("parameters", kParamBase, kernel.parameter_bytes, true);
+  if (!launch.parameters.empty()) {
+    buffer.set(0, launch.parameters);
+    return buffer;
+  }
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     const Variable& parameter = kernel.parameters[i];
     buffer.set(parameter.address - kParamBase,
@@ -87,7 +114,11 @@ Execution execute(const Module& module, std::string_view kernel_name, const Laun
   const Kernel* const kernel = module.find(kernel_name);
   XRUN_CHECK(kernel != nullptr, "the module has no such kernel");
   Execution execution;
-  if (auto cause = fault_of(*kernel, launch, options)) {
+  auto cause = wrong_target(module, options.generation);
+  if (!cause) {
+    cause = fault_of(*kernel, launch, options);
+  }
+  if (cause) {
     execution.fault = Fault{.kind = FaultKind::kLaunch,
                             .kernel = kernel->name,
                             .source = "",

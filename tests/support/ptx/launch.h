@@ -38,9 +38,10 @@ struct Options {
 struct Launch {
   std::array<uint32_t, 3> blocks{1, 1, 1};
   std::array<uint32_t, 3> threads{1, 1, 1};
-  uint64_t dynamic_shared = 0;      // bytes
-  uint32_t registers = 0;           // for each thread, from ptxas; 0 if unknown
-  std::vector<uint64_t> arguments;  // one for each parameter of at most 8 bytes
+  uint64_t dynamic_shared = 0;        // bytes
+  uint32_t registers = 0;             // for each thread, from ptxas; 0 if unknown
+  std::vector<uint64_t> arguments;    // one for each parameter of at most 8 bytes
+  std::vector<std::byte> parameters;  // instead of arguments: Kernel::parameter_bytes, each from its address on
 };
 
 struct Execution {

@@ -41,6 +41,7 @@ struct Buffer {
   std::string name;
   uint64_t address = 0;
   bool constant = false;
+  bool one_thread = false;  // memory of one thread, whose accesses need no order
   std::vector<std::byte> data;
   std::vector<Granule> granules;
 

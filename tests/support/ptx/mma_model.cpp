@@ -1,4 +1,4 @@
-// Tests: tests/ptx/matrices_test.cpp
+// Tests: tests/ptx/mma_model_test.cpp
 #include "tests/support/ptx/mma_model.h"
 
 #include <algorithm>
@@ -12,19 +12,25 @@ namespace xrun::ptx {
 namespace {
 
 constexpr uint32_t kNan = 0x7fffffff;
-constexpr int kNoExponent = -100000;
+constexpr int kLeastExponent = -133;  // sums are aligned to at least this exponent
+constexpr int kPoint = 10;            // bits of Term::significand after the binary point
 
-// Significand and exponent of the fields of a number with `fraction` bits after the binary point and 8 of exponent.
-Term decode(uint32_t sign, uint32_t exponent, uint32_t fraction, int fraction_bits) {
+// A number of `fraction_bits` and `exponent_bits`; `point` is the number of bits after the point of the significand.
+Term term_of(uint32_t bits, int exponent_bits, int fraction_bits, int point) {
+  const uint32_t fraction = bits & ((1U << fraction_bits) - 1);
+  const uint32_t last = (1U << exponent_bits) - 1;
+  const uint32_t exponent = bits >> fraction_bits & last;
+  const bool negative = (bits >> (exponent_bits + fraction_bits) & 1) != 0;
   Term term;
-  if (exponent == 255) {
+  if (exponent == last) {
     term.kind = fraction == 0 ? Term::Kind::kInfinite : Term::Kind::kNan;
-    term.significand = sign != 0 ? -1 : 1;
+    term.significand = negative ? -1 : 1;
     return term;
   }
-  const auto magnitude = static_cast<int32_t>(exponent == 0 ? fraction : fraction | 1U << fraction_bits);
-  term.significand = sign != 0 ? -magnitude : magnitude;
-  term.exponent = std::max(static_cast<int32_t>(exponent), 1) - 127;
+  const auto magnitude =
+      static_cast<int32_t>((exponent == 0 ? fraction : fraction | 1U << fraction_bits) << (point - fraction_bits));
+  term.significand = negative ? -magnitude : magnitude;
+  term.exponent = std::max(static_cast<int32_t>(exponent), 1) - static_cast<int32_t>(last >> 1);
   return term;
 }
 
@@ -62,22 +68,21 @@ float cut_off(int64_t sum, int exponent) {
 }
 
 float sum_of_group(const TensorCore& core, std::span<const Term> a, std::span<const Term> b, float addend) {
-  const auto bits = std::bit_cast<uint32_t>(addend);
-  const Term c = decode(bits >> 31, bits >> 23 & 0xff, bits & 0x7fffff, 23);
+  const Term c = term_of(std::bit_cast<uint32_t>(addend), 8, 23, 23);
   std::array<int32_t, 16> products;
   std::array<int32_t, 16> exponents;
-  int largest = c.significand != 0 ? c.exponent : kNoExponent;
+  int largest = c.significand != 0 ? std::max(c.exponent, kLeastExponent) : kLeastExponent;
   bool special = c.kind != Term::Kind::kFinite;
   for (size_t i = 0; i < a.size(); ++i) {
     products[i] = a[i].significand * b[i].significand;
-    exponents[i] = products[i] != 0 ? a[i].exponent + b[i].exponent : kNoExponent;
+    exponents[i] = products[i] != 0 ? a[i].exponent + b[i].exponent : kLeastExponent;
     largest = std::max(largest, exponents[i]);
     special = special || a[i].kind != Term::Kind::kFinite || b[i].kind != Term::Kind::kFinite;
   }
   if (special) {
     return special_sum(a, b, c);
   }
-  // The unit is 2^(largest - fraction_bits); a product has 14 bits after the point, the addend 23.
+  // The unit is 2^(largest - fraction_bits); a product has 20 bits after the point, the addend 23.
   const auto aligned = [&](int32_t value, int exponent, int point) {
     const int64_t magnitude = static_cast<int64_t>(std::abs(value)) << (core.fraction_bits - point);
     const int64_t cut = magnitude >> std::min(largest - exponent, 62);
@@ -85,20 +90,20 @@ float sum_of_group(const TensorCore& core, std::span<const Term> a, std::span<co
   };
   int64_t sum = aligned(c.significand, c.significand != 0 ? c.exponent : largest, 23);
   for (size_t i = 0; i < a.size(); ++i) {
-    sum += aligned(products[i], products[i] != 0 ? exponents[i] : largest, 14);
+    sum += aligned(products[i], products[i] != 0 ? exponents[i] : largest, 2 * kPoint);
   }
   return cut_off(sum, largest - core.fraction_bits);
 }
 
 }  // namespace
 
-TensorCore tensor_core(Generation generation) {
-  return generation == Generation::kA100 ? TensorCore{8, 24} : TensorCore{16, 25};
+TensorCore tensor_core(Generation generation, size_t bytes) {
+  return generation == Generation::kA100 ? TensorCore{16 / bytes, 24} : TensorCore{32 / bytes, 25};
 }
 
-Term term_of_bfloat(uint16_t bits) {
-  return decode(bits >> 15, static_cast<uint32_t>(bits) >> 7 & 0xff, bits & 0x7fU, 7);
-}
+Term term_of_bfloat(uint16_t bits) { return term_of(bits, 8, 7, kPoint); }
+Term term_of_half(uint16_t bits) { return term_of(bits, 5, 10, kPoint); }
+Term term_of_tf32(uint32_t bits) { return term_of(bits >> 13, 8, 10, kPoint); }
 
 float sum_of_products(const TensorCore& core, std::span<const Term> a, std::span<const Term> b, float addend) {
   for (size_t first = 0; first < a.size(); first += core.terms) {

@@ -17,27 +17,32 @@ namespace xrun::ptx {
 // Each state space has a range of generic addresses of its own. Addresses of `.shared` are offsets in its range, so
 // they fit into 32 bits; those of the other spaces are generic ones.
 inline constexpr uint64_t kGlobalBase = uint64_t{1} << 40;
+inline constexpr uint64_t kLocalBase = uint64_t{0x7b} << 40;   // each thread has its own memory here
 inline constexpr uint64_t kModuleBase = uint64_t{0x7c} << 40;  // variables of modules, `.global` and `.const`
 inline constexpr uint64_t kParamBase = uint64_t{0x7d} << 40;
 inline constexpr uint64_t kSharedBase = uint64_t{0x7e} << 40;
 inline constexpr uint64_t kSharedStart = 1024;  // offset of the first variable; smaller ones are faults
 
-enum class Space { kGeneric, kParam, kShared, kGlobal, kConst };
+enum class Space { kGeneric, kParam, kShared, kGlobal, kConst, kLocal };
 
-enum class TypeKind : uint8_t { kUnsigned, kSigned, kBits, kFloat, kBfloat, kPredicate };
+enum class TypeKind : uint8_t { kUnsigned, kSigned, kBits, kFloat, kBfloat, kPredicate, kHalves, kE4m3, kE5m2, kTf32 };
 
-// A scalar type: `.u32`, `.s64`, `.b16`, `.f32`, `.bf16x2` (kBfloat with 32 bits), `.pred`.
+// A scalar type: `.u32`, `.s64`, `.b16`, `.f32`, `.pred`; or a pair: `.bf16x2` (kBfloat with 32 bits), `.f16x2`
+// (kHalves), `.e4m3x2` (kE4m3 with 16 bits).
 struct Type {
   TypeKind kind = TypeKind::kBits;
   int bits = 0;
 
   bool is_signed() const { return kind == TypeKind::kSigned; }
-  bool is_float() const { return kind == TypeKind::kFloat || kind == TypeKind::kBfloat; }
+  bool is_float() const { return kind == TypeKind::kFloat || kind == TypeKind::kBfloat || kind >= TypeKind::kHalves; }
   bool operator==(const Type&) const = default;
 };
 
 // Returns whether `name` ("u32", without dot) is a type, and which.
 bool find_type(std::string_view name, Type& type);
+
+// The number of a target: 90 of `sm_90` and `sm_90a`; 0 for other texts.
+int target_number(std::string_view target);
 
 struct Variable {
   std::string name;
@@ -92,14 +97,18 @@ struct Kernel {
   bool exact_threads = false;              // `.reqntid`
   std::vector<Variable> shared;            // in the order of the text, with those of the module
   uint64_t shared_bytes = 0;               // static shared memory without our gaps
+  std::vector<Variable> local;             // arrays that each thread has for itself
+  uint64_t local_bytes = 0;                // likewise
   std::vector<Scope> scopes;
   std::vector<Statement> statements;
-  std::map<std::string_view, size_t> labels;  // index of the next statement
+  std::map<std::string_view, size_t> labels;                              // index of the next statement
+  std::map<std::string_view, std::vector<std::string_view>> label_lists;  // `.branchtargets`
 
-  std::vector<Instruction> code;    // one for each statement, then the end of the kernel
-  std::vector<Constant> constants;  // registers with values that are known before the start
-  uint32_t registers = 0;           // count of registers, with those of constants
-  std::vector<std::string> names;   // names of the registers for messages
+  std::vector<Instruction> code;              // one for each statement, then the end of the kernel
+  std::vector<std::vector<uint32_t>> tables;  // targets of `brx.idx`
+  std::vector<Constant> constants;            // registers with values that are known before the start
+  uint32_t registers = 0;                     // count of registers, with those of constants
+  std::vector<std::string> names;             // names of the registers for messages
 };
 
 struct Module {

@@ -35,7 +35,7 @@ class ModuleParser {
       address += variable.bytes + kGap;
     }
     for (Kernel& kernel : module_.kernels) {
-      place_shared(kernel);
+      place_arrays(kernel);
     }
     return {};
   }
@@ -81,11 +81,22 @@ class ModuleParser {
     } else if (at_.at_word(".shared") || at_.at_word(".global") || at_.at_word(".const")) {
       return variable();
     } else if (at_.at_word(".func")) {
-      return at_.error("functions that kernels call are not executed", "compile the function into its callers");
+      return function();
     } else {
       return at_.error(fmt::format("`{}` begins no part of a module", at_.peek().text));
     }
     return {};
+  }
+
+  // A function is skipped; a kernel that calls one is refused.
+  Status function() {
+    while (!at_.at_sign('{') && !at_.accept(';')) {
+      if (at_.peek().kind == TokenKind::kEnd) {
+        return at_.error("a function is not closed");
+      }
+      at_.take();
+    }
+    return at_.at_sign('{') ? at_.skip_block() : Status();
   }
 
   Status variable() {
@@ -155,7 +166,8 @@ class ModuleParser {
   }
 
   // The static arrays are placed with gaps; the dynamic ones begin together after them.
-  static void place_shared(Kernel& kernel) {
+  static void place_arrays(Kernel& kernel) {
+    place_local(kernel);
     uint64_t address = kSharedStart;
     for (Variable& variable : kernel.shared) {
       if (variable.bytes == 0) {
@@ -171,6 +183,17 @@ class ModuleParser {
     address = (address + 1023) / 1024 * 1024;
     for (Variable& variable : kernel.shared) {
       variable.address = variable.bytes == 0 ? address : variable.address;
+    }
+  }
+
+  static void place_local(Kernel& kernel) {
+    uint64_t address = kLocalBase + kSharedStart;
+    for (Variable& variable : kernel.local) {
+      const uint64_t align = std::max<uint64_t>(variable.align, 16);
+      address = (address + align - 1) / align * align;
+      variable.address = address;
+      address += variable.bytes + kGap;
+      kernel.local_bytes += (variable.bytes + 7) / 8 * 8;
     }
   }
 

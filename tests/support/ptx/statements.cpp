@@ -12,6 +12,8 @@ constexpr uint64_t kMostRegisters = 1 << 16;
 constexpr size_t kMostScopes = 4096;
 constexpr int kDeepest = 32;  // blocks inside each other
 constexpr size_t kMostShared = 256;
+constexpr size_t kMostLocal = 256;
+constexpr size_t kMostListed = 1 << 16;  // labels in all lists
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> words;
@@ -72,7 +74,13 @@ class Body {
       return at_.expect(';');
     }
     if (at_.at_word(".local")) {
-      return at_.error("local memory is not executed", "index arrays of a thread by constants");
+      at_.take();
+      XRUN_ASSIGN(auto variable, parse_variable(at_, Space::kLocal, bytes_left_));
+      kernel_.local.push_back(std::move(variable));
+      if (kernel_.local.size() > kMostLocal) {
+        return at_.error("the kernel has more than 256 local arrays");
+      }
+      return at_.expect(';');
     }
     if (at_.at_word(".loc")) {
       return location();
@@ -92,9 +100,23 @@ class Body {
       if (!kernel_.labels.emplace(name.text, kernel_.statements.size()).second) {
         return text_error(name.line, fmt::format("the label `{}` stands twice", name.text));
       }
-      return {};
+      return at_.at_word(".branchtargets") ? label_list(name.text) : Status();
     }
     return statement();
+  }
+
+  // `NAME: .branchtargets A, B, C;`
+  Status label_list(std::string_view name) {
+    at_.take();
+    std::vector<std::string_view>& list = kernel_.label_lists[name];
+    do {
+      XRUN_ASSIGN(const std::string_view label, at_.word("a label"));
+      list.push_back(label);
+      if (++listed_ > kMostListed) {
+        return at_.error("the kernel has more than 65536 labels in lists");
+      }
+    } while (at_.accept(','));
+    return at_.expect(';');
   }
 
   // `.reg .b32 %r<766>;` or `.reg .pred p, q;`
@@ -158,7 +180,7 @@ class Body {
       XRUN_ASSIGN(made.guard, at_.word("a predicate"));
     }
     if (at_.peek().text == "call" || at_.peek().text.starts_with("call.")) {
-      return at_.error("calls of functions are not executed", "compile the function into its callers");
+      return refused_call();
     }
     XRUN_ASSIGN(made.text, at_.word("an instruction"));
     made.words = split(made.text);
@@ -177,6 +199,19 @@ class Body {
     made.whole = text_.substr(static_cast<size_t>(begin - text_.data()), static_cast<size_t>(end - begin));
     kernel_.statements.push_back(std::move(made));
     return {};
+  }
+
+  // `call.uni (retval0), name, (param0);`
+  Error refused_call() {
+    const int line = at_.take().line;
+    if (at_.accept('(')) {
+      while (!at_.accept(')') && at_.peek().kind != TokenKind::kEnd) {
+        at_.take();
+      }
+      at_.accept(',');
+    }
+    return text_error(line, fmt::format("the function `{}` is called, which is not executed", at_.peek().text),
+                      "compile the function into its callers: `__forceinline__`, or `alwaysinline` in LLVM");
   }
 
   Result<Operand> operand(int depth) {
@@ -254,6 +289,7 @@ class Body {
   int scope_ = -1;
   int depth_ = 0;
   uint64_t declared_ = 0;
+  size_t listed_ = 0;
   uint64_t bytes_left_ = uint64_t{1} << 20;
   int source_file_ = 0;
   int source_line_ = 0;

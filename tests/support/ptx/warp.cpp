@@ -165,6 +165,13 @@ bool Warp::execute_flow(Fragment& fragment, const Instruction& in, uint32_t mask
         fragment.at = in.target;
       }
       return true;
+    case Flow::kTable:
+      if (others != 0) {
+        move_lanes(fragment, others, fragment.at + 1);
+      } else if (check_registers(in, mask)) {
+        branch_by_table(fragment, in, mask);
+      }
+      return true;
     case Flow::kExit:
       exited_ |= mask;
       if (others != 0) {
@@ -232,21 +239,52 @@ bool Warp::meet_barrier(Fragment& fragment, const Instruction& in, uint32_t mask
     return false;
   }
   const auto first = static_cast<uint32_t>(std::countr_zero(mask));
-  const auto id = get<uint32_t>(registers_[in.reg[0]], first);
-  const uint32_t count = in.sources == 2 ? get<uint32_t>(registers_[in.reg[1]], first) : 0;
-  if (id >= 16 || (in.sources == 2 && (count == 0 || count % kLanes != 0))) {
+  const auto id = get<uint32_t>(registers_[in.reg[in.destinations]], first);
+  const bool counted = (in.extra & kBarrierCount) != 0;
+  const uint32_t count = counted ? get<uint32_t>(registers_[in.reg[in.destinations + 1U]], first) : 0;
+  if (id >= 16 || (counted && (count == 0 || count % kLanes != 0))) {
     fail(FaultKind::kDivergentBarrier, first, fmt::format("barrier {} for {} threads does not exist", id, count));
     return false;
   }
   fragment.state = Fragment::State::kAtBarrier;
   fragment.barrier = id;
-  block_.arrive(*this, mask, fragment.at, id, count);
+  uint32_t votes = 0;
+  if ((in.extra & 0xff) != 0) {
+    const Register& vote = registers_[in.reg[in.destinations + in.sources - 1U]];
+    const bool expected = (in.extra & kBarrierNegated) == 0;
+    for_lanes(mask, [&](uint32_t lane) { votes += (get<uint8_t>(vote, lane) != 0) == expected ? 1U : 0U; });
+  }
+  block_.arrive(*this, mask, fragment.at, id, count, votes);
   return true;
 }
 
-void Warp::release(uint32_t id) {
+void Warp::branch_by_table(Fragment& fragment, const Instruction& in, uint32_t mask) {
+  const std::vector<uint32_t>& targets = block_.kernel().tables[in.target];
+  const Register& index = registers_[in.reg[0]];
+  const auto first = static_cast<uint32_t>(std::countr_zero(mask));
+  const auto chosen = get<uint32_t>(index, first);
+  if (chosen >= targets.size()) {
+    fail(FaultKind::kArithmetic, first, fmt::format("label {} of a list of {} is chosen", chosen, targets.size()));
+    return;
+  }
+  // The others stay and choose in their next turn.
+  uint32_t equal = 0;
+  for_lanes(mask, [&](uint32_t lane) { equal |= get<uint32_t>(index, lane) == chosen ? 1U << lane : 0U; });
+  move_lanes(fragment, equal, targets[chosen]);
+}
+
+void Warp::release(uint32_t id, uint32_t votes, uint32_t threads) {
   for (Fragment& fragment : fragments_) {
     if (fragment.state == Fragment::State::kAtBarrier && fragment.barrier == id) {
+      const Instruction& in = block_.kernel().code[fragment.at];
+      if (in.destinations != 0) {
+        const auto vote = static_cast<BarrierVote>(in.extra & 0xff);
+        const uint32_t result = vote == BarrierVote::kCount ? votes
+                                : vote == BarrierVote::kAll ? static_cast<uint32_t>(votes == threads)
+                                                            : static_cast<uint32_t>(votes != 0);
+        for_lanes(fragment.lanes, [&](uint32_t lane) { put(registers_[in.reg[0]], lane, result); });
+        written_[in.reg[0]] |= fragment.lanes;
+      }
       fragment.state = Fragment::State::kReady;
       ++fragment.at;
     }

@@ -74,8 +74,8 @@ class Warp {
   // For the block.
   std::vector<Fragment>& fragments() { return fragments_; }
   uint32_t exited() const { return exited_; }
-  // Lets the threads that wait at barrier `id` go on.
-  void release(uint32_t id);
+  // Lets the threads that wait at barrier `id` go on. `votes` of its `threads` threads were true.
+  void release(uint32_t id, uint32_t votes, uint32_t threads);
 
  private:
   Fragment* choose(uint32_t held);
@@ -86,6 +86,7 @@ class Warp {
   bool execute_flow(Fragment& fragment, const Instruction& in, uint32_t mask);
   bool converge(Fragment& fragment, const Instruction& in, uint32_t mask);
   bool meet_barrier(Fragment& fragment, const Instruction& in, uint32_t mask);
+  void branch_by_table(Fragment& fragment, const Instruction& in, uint32_t mask);
   void perform(const Instruction& in, uint32_t mask);
   // Lets `lanes` of a fragment go on at `at`, and the others stay.
   void move_lanes(Fragment& fragment, uint32_t lanes, uint32_t at);

@@ -24,7 +24,10 @@ bool fits(const Buffer& buffer, uint64_t address, Space space) {
     case Space::kShared:
       return within(address, kSharedBase);
     case Space::kGlobal:
-      return !within(address, kSharedBase) && !within(address, kParamBase) && !buffer.constant;
+      return !within(address, kSharedBase) && !within(address, kParamBase) && !within(address, kLocalBase) &&
+             !buffer.constant;
+    case Space::kLocal:
+      return within(address, kLocalBase);
     case Space::kConst:
       return buffer.constant && !within(address, kParamBase);
   }
@@ -37,7 +40,7 @@ Buffer* Warp::find(uint32_t lane, uint64_t& address, size_t bytes, size_t align,
   if (space == Space::kShared) {
     address = kSharedBase + static_cast<uint32_t>(address);
   }
-  Buffer* const buffer = block_.find(address);
+  Buffer* const buffer = block_.find(address, thread(lane));
   if (buffer == nullptr || address - buffer->address + bytes > buffer->data.size()) {
     fail(FaultKind::kOutOfBounds, lane, fmt::format("{} bytes are accessed outside all buffers", bytes), address);
     return nullptr;
@@ -102,11 +105,12 @@ bool Warp::touch(Buffer& buffer, uint32_t lane, uint64_t address, size_t bytes, 
     const uint64_t next = std::min((at / kGranule + 1) * kGranule, end);
     access.bytes = static_cast<uint8_t>(((1U << (next - at)) - 1) << (at % kGranule));
     Granule& granule = buffer.granules[at / kGranule];
-    if (buffer.constant) {
-      if ((granule.valid & access.bytes) != access.bytes) {
+    if (buffer.constant || buffer.one_thread) {
+      if (needs_value && (granule.valid & access.bytes) != access.bytes) {
         fail(FaultKind::kUninitialisedMemory, lane, "the bytes have no value", buffer.address + at);
         return false;
       }
+      granule.valid |= access.bytes;
     } else if (!touch_granule(granule, access, lane, buffer.address + at, needs_value)) {
       return false;
     } else if (write) {
@@ -176,7 +180,7 @@ void Warp::wait_copies(uint32_t lane, uint64_t groups, bool all) {
     if (!done || failed()) {
       continue;
     }
-    Buffer* const target = block_.find(copy.address);
+    Buffer* const target = block_.find(copy.address, thread(lane));
     const uint64_t begin = copy.address - target->address;
     for (uint64_t at = begin; at < begin + copy.bytes; at += kGranule) {
       target->granules[at / kGranule].pending = 0;

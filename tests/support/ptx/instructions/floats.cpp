@@ -2,9 +2,9 @@
 // Tests: tests/ptx/floats_test.cpp
 #include <algorithm>
 
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
-#include "tests/support/ptx/rounding.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
+#include "tests/support/ptx/instructions/rounding.h"
 
 namespace xrun::ptx {
 
@@ -14,7 +14,7 @@ template <class T, class Run, bool kPlain, size_t... kPlaces>
 void run_arithmetic(Warp& warp, const Instruction& in, uint32_t mask, std::index_sequence<kPlaces...> /*places*/) {
   const bool flush = (in.extra & kFlush) != 0;
   const bool saturate = (in.extra & kSaturate) != 0;
-  const int mode = static_cast<int>(in.extra >> kModeShift);
+  const int mode = mode_of(in);
   Register& to = warp[in.reg[0]];
   const std::array<const Register*, sizeof...(kPlaces)> from{&warp[in.reg[1 + kPlaces]]...};
   const auto input = [&](size_t place, uint32_t lane) {

@@ -1,47 +1,15 @@
 // Conversions between types.
 // Tests: tests/ptx/conversions_test.cpp
 #include <algorithm>
-#include <immintrin.h>
 
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
-#include "tests/support/ptx/rounding.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
+#include "tests/support/ptx/instructions/narrow_conversions.h"
+#include "tests/support/ptx/instructions/rounding.h"
 
 namespace xrun::ptx {
 
 namespace {
-
-// Rounding to a whole number, in Instruction::extra from kIntegralShift on; 0: none.
-constexpr int kIntegralShift = 32;
-enum class Integral : uint8_t { kNone, kNearest, kZero, kDown, kUp };
-
-Integral integral_of(const Instruction& in) { return static_cast<Integral>(in.extra >> kIntegralShift & 0xff); }
-
-template <class T>
-T whole(Integral integral, T value) {
-  switch (integral) {
-    case Integral::kNone:
-      return value;
-    case Integral::kNearest:
-      return std::nearbyint(value);
-    case Integral::kZero:
-      return std::trunc(value);
-    case Integral::kDown:
-      return std::floor(value);
-    case Integral::kUp:
-      return std::ceil(value);
-  }
-  return value;
-}
-
-// f32 to bf16: to nearest even, or towards zero. NaN becomes 0x7fff.
-uint16_t to_bfloat(float value, bool to_zero) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) {
-    return 0x7fff;
-  }
-  return static_cast<uint16_t>((to_zero ? bits : bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 template <class To, class From>
 void run_integers(Warp& warp, const Instruction& in, uint32_t mask) {
@@ -80,7 +48,7 @@ void run_to_integer(Warp& warp, const Instruction& in, uint32_t mask) {
 // From integers or floats to floats.
 template <class To, class From>
 void run_to_float(Warp& warp, const Instruction& in, uint32_t mask) {
-  const int mode = static_cast<int>(in.extra >> kModeShift & 0xffff);
+  const int mode = mode_of(in);
   const bool flush = (in.extra & kFlush) != 0;
   for_lanes(mask, [&](uint32_t lane) {
     From value = get<From>(warp[in.reg[1]], lane);
@@ -96,25 +64,6 @@ void run_to_float(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-void run_to_bfloat(Warp& warp, const Instruction& in, uint32_t mask) {
-  const bool to_zero = static_cast<int>(in.extra >> kModeShift & 0xffff) == FE_TOWARDZERO;
-  for_lanes(mask, [&](uint32_t lane) {
-    uint32_t result = to_bfloat(get<float>(warp[in.reg[1]], lane), to_zero);
-    if (in.sources == 2) {  // the first source is the upper half
-      result = result << 16 | to_bfloat(get<float>(warp[in.reg[2]], lane), to_zero);
-    }
-    put(warp[in.reg[0]], lane, result);
-  });
-}
-
-void run_to_half(Warp& warp, const Instruction& in, uint32_t mask) {
-  for_lanes(mask, [&](uint32_t lane) {
-    const float value = get<float>(warp[in.reg[1]], lane);
-    const uint16_t half = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    put(warp[in.reg[0]], lane, std::isnan(value) ? uint16_t{0x7fff} : half);
-  });
-}
-
 Integral take_integral(Decoder& at) {
   if (at.take("rni")) {
     return Integral::kNearest;
@@ -126,24 +75,6 @@ Integral take_integral(Decoder& at) {
     return Integral::kDown;
   }
   return at.take("rpi") ? Integral::kUp : Integral::kNone;
-}
-
-// Conversions from or to bf16 and f16.
-bool decode_narrow(Decoder& at, Type to, Type from, bool rounded) {
-  const Type single{TypeKind::kFloat, 32};
-  const int mode = static_cast<int>(at.in.extra >> kModeShift & 0xffff);
-  if (to.kind == TypeKind::kBfloat && from == single && rounded && (mode == FE_TONEAREST || mode == FE_TOWARDZERO)) {
-    at.in.run = run_to_bfloat;
-  } else if (to == Type{TypeKind::kFloat, 16} && from == single && rounded && mode == FE_TONEAREST) {
-    at.in.run = run_to_half;
-  } else if (to == single && from == Type{TypeKind::kBfloat, 16}) {
-    at.in.run = lanewise<uint16_t>([](uint16_t a) { return canonical(std::bit_cast<float>(uint32_t{a} << 16)); });
-  } else if (to == single && from == Type{TypeKind::kFloat, 16}) {
-    at.in.run = lanewise<uint16_t>([](uint16_t a) { return canonical(_cvtsh_ss(a)); });
-  } else {
-    return false;
-  }
-  return (at.in.extra & (kFlush | kSaturate)) == 0;
 }
 
 template <class From>
@@ -175,29 +106,27 @@ bool decode_conversions(Decoder& at) {
   if (at.opcode() != "cvt") {
     return false;
   }
+  const bool away = at.take("rna");
   const std::optional<int> mode = take_mode(at);
   const Integral integral = take_integral(at);
-  at.in.extra = (at.take("ftz") ? kFlush : 0) | (at.take("sat") ? kSaturate : 0) |
+  at.in.extra = (at.take("ftz") ? kFlush : 0) | (at.take("sat") ? kSaturate : 0) | (at.take("relu") ? kRelu : 0) |
+                (at.take("satfinite") ? kFinite : 0) |
                 static_cast<uint64_t>(mode.value_or(FE_TONEAREST)) << kModeShift |
                 static_cast<uint64_t>(integral) << kIntegralShift;
   const Type to = at.take_type();
   const Type from = at.take_type();
-  const bool pair = to == Type{TypeKind::kBfloat, 32};
-  at.expect_operands(pair ? 3 : 2, pair ? 3 : 2);
-  at.destination(0, to, false);
-  at.source(1, from, false);
-  if (pair) {
-    at.source(2, from);
-  }
   if (at.failed()) {
     return true;
   }
-  const bool narrow = (to.is_float() && to.bits == 16) || (from.is_float() && from.bits == 16) ||
-                      to.kind == TypeKind::kBfloat || from.kind == TypeKind::kBfloat;
-  if (narrow || to.bits == 1 || from.bits == 1) {
-    if (to.bits == 1 || from.bits == 1 || !decode_narrow(at, to, from, mode.has_value())) {
-      at.fail("the machine does not convert between these types in this way");
-    }
+  if (is_narrow(to) || is_narrow(from) || to.kind == TypeKind::kTf32) {
+    decode_narrow_conversion(at, to, from, away, mode.has_value());
+    return true;
+  }
+  at.expect_operands(2, 2);
+  at.destination(0, to, false);
+  at.source(1, from, false);
+  if (to.bits == 1 || from.bits == 1 || away || (at.in.extra & (kRelu | kFinite)) != 0) {
+    at.fail("the machine does not convert between these types in this way");
   } else if (from.is_float()) {
     from.bits == 32 ? choose_from<float>(at, to, integral, mode.has_value())
                     : choose_from<double>(at, to, integral, mode.has_value());

@@ -1,7 +1,7 @@
 // cp.async: copies from global to shared memory that end when the thread waits for them.
 // Tests: tests/ptx/copies_test.cpp
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 

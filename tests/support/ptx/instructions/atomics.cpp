@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tests/support/ptx/block.h"
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 

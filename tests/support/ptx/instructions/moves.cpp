@@ -1,7 +1,7 @@
 // Moves, also from and into the parts of a register, and conversions of addresses.
 // Tests: tests/ptx/integers_test.cpp
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 
@@ -59,6 +59,13 @@ void decode_parts(Decoder& at, Type type, const Operand& vector, bool packs) {
   }
 }
 
+Space space_of(uint64_t address) {
+  return address >= kSharedBase                           ? Space::kShared
+         : address >= kParamBase                          ? Space::kParam
+         : address >= kLocalBase && address < kModuleBase ? Space::kLocal
+                                                          : Space::kGlobal;
+}
+
 // `extra` is added to the address: the distance between the ranges of a space and of generic addresses.
 void run_address(Warp& warp, const Instruction& in, uint32_t mask) {
   for_lanes(mask, [&](uint32_t lane) { warp[in.reg[0]].lane[lane] = warp[in.reg[1]].lane[lane] + in.extra; });
@@ -78,9 +85,32 @@ void decode_address(Decoder& at) {
   at.in.run = run_address;
 }
 
+// `extra` is the state space.
+void run_is_space(Warp& warp, const Instruction& in, uint32_t mask) {
+  const auto space = static_cast<Space>(in.extra);
+  for_lanes(mask,
+            [&](uint32_t lane) { put(warp[in.reg[0]], lane, uint8_t{space_of(warp[in.reg[1]].lane[lane]) == space}); });
+}
+
+void decode_is_space(Decoder& at) {
+  const Space space = at.take_space();
+  if (space == Space::kGeneric || space == Space::kConst) {
+    at.fail("only `.global`, `.shared`, `.local` and `.param` are told apart");
+  }
+  at.expect_operands(2, 2);
+  at.destination(0, {TypeKind::kPredicate, 1});
+  at.source(1, {TypeKind::kBits, 64});
+  at.in.extra = static_cast<uint64_t>(space);
+  at.in.run = run_is_space;
+}
+
 }  // namespace
 
 bool decode_moves(Decoder& at) {
+  if (at.opcode() == "isspacep") {
+    decode_is_space(at);
+    return true;
+  }
   if (at.opcode() == "cvta") {
     decode_address(at);
     return true;

@@ -19,7 +19,33 @@ namespace xrun::ptx {
 inline constexpr uint64_t kFlush = 1;     // .ftz
 inline constexpr uint64_t kSaturate = 2;  // .sat
 inline constexpr uint64_t kNan = 4;       // .NaN
-inline constexpr int kModeShift = 8;      // the mode of <cfenv>
+inline constexpr uint64_t kRelu = 8;      // .relu
+inline constexpr uint64_t kFinite = 16;   // .satfinite
+inline constexpr int kModeShift = 32;     // the mode of <cfenv>
+inline constexpr int kIntegralShift = 48;
+
+inline int mode_of(const Instruction& in) { return static_cast<int>(in.extra >> kModeShift & 0xffff); }
+
+// Rounding of a floating-point number to a whole number.
+enum class Integral : uint8_t { kNone, kNearest, kZero, kDown, kUp };
+inline Integral integral_of(const Instruction& in) { return static_cast<Integral>(in.extra >> kIntegralShift & 0xff); }
+
+template <class T>
+T whole(Integral integral, T value) {
+  switch (integral) {
+    case Integral::kNone:
+      return value;
+    case Integral::kNearest:
+      return std::nearbyint(value);
+    case Integral::kZero:
+      return std::trunc(value);
+    case Integral::kDown:
+      return std::floor(value);
+    case Integral::kUp:
+      return std::ceil(value);
+  }
+  return value;
+}
 
 // Takes `.rn`, `.rz`, `.rm` or `.rp`.
 inline std::optional<int> take_mode(Decoder& at) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 
@@ -133,7 +133,8 @@ Handler binary(std::string_view name) {
 }  // namespace
 
 bool decode_integers(Decoder& at) {
-  static constexpr std::string_view kNames[] = {"add", "sub", "mul", "mad", "div", "rem", "abs", "neg", "min", "max"};
+  static constexpr std::string_view kNames[] = {"add", "sub", "mul", "mad", "div", "rem",
+                                                "abs", "neg", "min", "max", "sad"};
   const std::string_view name = at.opcode();
   if (std::ranges::find(kNames, name) == std::end(kNames)) {
     return false;
@@ -155,11 +156,15 @@ bool decode_integers(Decoder& at) {
     return true;
   }
   const bool single = name == "abs" || name == "neg";
-  at.expect_operands(single ? 2 : 3, single ? 2 : 3);
+  const size_t expected = single ? 2 : name == "sad" ? 4 : 3;
+  at.expect_operands(expected, expected);
   at.destination(0, type);
   at.source(1, type);
   if (!single) {
     at.source(2, type);
+  }
+  if (name == "sad") {
+    at.source(3, type);
   }
   const bool saturates = at.take("sat");
   if (saturates && (type != Type{TypeKind::kSigned, 32} || (name != "add" && name != "sub"))) {
@@ -175,6 +180,8 @@ bool decode_integers(Decoder& at) {
       at.in.run = lanewise<T>([](T a) { return difference(T{0}, a); });
     } else if (name == "abs") {
       at.in.run = lanewise<T>([](T a) { return a < T{0} ? difference(T{0}, a) : a; });
+    } else if (name == "sad") {
+      at.in.run = lanewise<T>([](T a, T b, T c) { return sum(c, a < b ? difference(b, a) : difference(a, b)); });
     } else {
       at.in.run = binary<T>(name);
     }

@@ -1,7 +1,8 @@
 // Loads and stores of all state spaces, also of vectors.
 // Tests: tests/ptx/memory_test.cpp
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/block.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 
@@ -14,6 +15,14 @@ uint64_t pack(Type type, Space space, Strength strength) {
 }
 Space space_of(const Instruction& in) { return static_cast<Space>(in.extra >> 16 & 0xff); }
 Strength strength_of(const Instruction& in) { return static_cast<Strength>(in.extra >> 24 & 0xff); }
+constexpr uint64_t kFenced = uint64_t{1} << 32;  // `.acquire` or `.release`
+
+// The fence of `.acquire` after a load, or of `.release` before a store.
+void fence(Warp& warp, const Instruction& in, uint32_t lane) {
+  if ((in.extra & kFenced) != 0) {
+    warp.block().clocks().fence(warp.thread(lane), strength_of(in) == Strength::kBlock);
+  }
+}
 
 uint64_t sign_extended(uint64_t value, uint32_t bytes) {
   const uint32_t shift = 64 - 8 * bytes;
@@ -31,6 +40,7 @@ void run_load(Warp& warp, const Instruction& in, uint32_t mask) {
                    strength_of(in))) {
       return;
     }
+    fence(warp, in, lane);
     for (uint32_t i = 0; i < in.destinations; ++i) {
       uint64_t value = 0;
       std::memcpy(&value, data.data() + i * bytes, bytes);
@@ -46,33 +56,50 @@ void run_store(Warp& warp, const Instruction& in, uint32_t mask) {
     for (uint32_t i = 0; i + 1 < in.sources; ++i) {
       std::memcpy(data.data() + i * bytes, &warp[in.reg[1 + i]].lane[lane], bytes);
     }
+    fence(warp, in, lane);
     warp.store(lane, warp[in.reg[0]].lane[lane] + in.offset, std::span(data).first(bytes * (in.sources - 1U)),
                space_of(in), strength_of(in));
   });
 }
 
-Strength take_strength(Decoder& at) {
+Strength take_strength(Decoder& at, bool& fenced) {
   if (at.take("volatile")) {
     return Strength::kDevice;
   }
-  if (at.take("acquire") || at.take("release")) {
-    at.fail("`.acquire` and `.release` are not executed here", "write a relaxed access and a fence");
-  }
-  if (!at.take("relaxed")) {
+  fenced = at.take(at.opcode() == "st" ? "release" : "acquire");
+  if (!fenced && !at.take("relaxed")) {
     at.take("weak");
     return Strength::kPlain;
   }
   return at.take_block_scope() ? Strength::kBlock : Strength::kDevice;
 }
 
+// A prefetch changes no value, and its address need not be valid.
+void run_prefetch(Warp& /*warp*/, const Instruction& /*in*/, uint32_t /*mask*/) {}
+
+void decode_prefetch(Decoder& at) {
+  const Space space = at.take_space();
+  if (space == Space::kShared || (!at.take("L1") && !at.take("L2"))) {
+    at.fail("a prefetch names global or local memory and a cache");
+  }
+  at.expect_operands(1, 1);
+  at.address(0, space);
+  at.in.run = run_prefetch;
+}
+
 }  // namespace
 
 bool decode_accesses(Decoder& at) {
+  if (at.opcode() == "prefetch" || at.opcode() == "prefetchu") {
+    decode_prefetch(at);
+    return true;
+  }
   const bool loads = at.opcode() == "ld" || at.opcode() == "ldu";
   if (!loads && at.opcode() != "st") {
     return false;
   }
-  const Strength strength = take_strength(at);
+  bool fenced = false;
+  const Strength strength = take_strength(at, fenced);
   const Space space = at.take_space();
   at.take("nc");
   // Hints for the caches do not change values.
@@ -94,7 +121,7 @@ bool decode_accesses(Decoder& at) {
       use(vector ? value.parts[i] : value);
     }
   };
-  at.in.extra = pack(type, space, strength);
+  at.in.extra = pack(type, space, strength) | (fenced ? kFenced : 0);
   const Type bits{TypeKind::kBits, type.bits};
   if (loads) {
     each([&](const Operand& part) { at.destination(part, bits, false); });

@@ -2,8 +2,8 @@
 // Tests: tests/ptx/exchanges_test.cpp
 #include <algorithm>
 
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 

@@ -2,8 +2,8 @@
 // Tests: tests/ptx/integers_test.cpp
 #include <algorithm>
 
-#include "tests/support/ptx/groups.h"
-#include "tests/support/ptx/lanewise.h"
+#include "tests/support/ptx/instructions/groups.h"
+#include "tests/support/ptx/instructions/lanewise.h"
 
 namespace xrun::ptx {
 
@@ -172,6 +172,16 @@ void decode_shift(Decoder& at, bool left) {
                [&]<class T>(T /*type*/) { at.in.run = left ? run_shift<T, true> : run_shift<T, false>; });
 }
 
+// The index of the highest bit that is set, or 2^32 - 1, and the shift that moves it to the top.
+template <class T>
+uint32_t last_bit(T a) {
+  return static_cast<uint32_t>(std::bit_width(a)) - 1;
+}
+template <class T>
+uint32_t shift_of(T a) {
+  return a == 0 ? ~0U : static_cast<uint32_t>(std::countl_zero(a));
+}
+
 // Counts: the result has 32 bits.
 void decode_count(Decoder& at, std::string_view name) {
   const bool shift = name == "bfind" && at.take("shiftamt");
@@ -179,7 +189,7 @@ void decode_count(Decoder& at, std::string_view name) {
   at.expect_operands(2, 2);
   at.destination(0, name == "brev" ? type : Type{TypeKind::kUnsigned, 32});
   at.source(1, type);
-  with_integer(type.bits, false, [&]<class Any>(Any /*type*/) {
+  with_integer(type.bits, type.is_signed(), [&]<class Any>(Any /*type*/) {
     using T = std::make_unsigned_t<Any>;
     if (name == "popc") {
       at.in.run = lanewise<T>([](T a) { return static_cast<uint32_t>(std::popcount(a)); });
@@ -193,10 +203,11 @@ void decode_count(Decoder& at, std::string_view name) {
         }
         return result;
       });
-    } else if (type.is_signed() || shift) {
-      at.fail("`bfind` of signed numbers is not executed");
+    } else if (type.is_signed()) {  // the first bit that differs from the sign
+      at.in.run = lanewise<Any>([](Any a) { return last_bit(static_cast<T>(a < 0 ? ~a : a)); });
+      at.in.run = shift ? lanewise<Any>([](Any a) { return shift_of(static_cast<T>(a < 0 ? ~a : a)); }) : at.in.run;
     } else {
-      at.in.run = lanewise<T>([](T a) { return static_cast<uint32_t>(std::bit_width(a)) - 1; });
+      at.in.run = shift ? lanewise<T>([](T a) { return shift_of(a); }) : lanewise<T>([](T a) { return last_bit(a); });
     }
   });
 }
