@@ -183,6 +183,11 @@ Status SymbolicRun::check_results() const {
   for (const NamedValue& output : graph_.outputs) {
     wanted.insert(program_.training ? ValueId() : output.value);
   }
+  for (const auto& [value, places] : made) {
+    if (!wanted.contains(value) && !places.contains(-1)) {  // results of heads are checked with their buffers
+      return wrong("`{}` has a result, which the module does not ask for", graph_.value(value).name);
+    }
+  }
   for (const ValueId value : wanted) {
     if (!value.valid() || !graph_.value(value).producer.valid()) {
       continue;

@@ -169,6 +169,14 @@ TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
   expect_operand_found("is of no pass of several", number, {.training = false});
 }
 
+TEST(VerifyModule, AResultThatNobodyAsksForIsFound) {
+  expect_operand_found("which the module does not ask for", [](Program& p) {
+    find_buffer(p, [](const Buffer& b) {
+      return b.purpose == Purpose::kActivation && b.micro_batch < 0 && b.value.valid();
+    }).purpose = Purpose::kResult;
+  });
+}
+
 TEST(VerifyModule, BuffersThatBelongToNothingAreFound) {
   const CaseOptions narrow{
       .model = {.layers = 2, .classes = 900, .head = true, .precision = PrecisionMode::kMixedBf16}};
