@@ -33,8 +33,8 @@ constexpr double kNear = 1.0 + 1.0 / 16;
 // them counts neither heads nor scratch memory.
 constexpr size_t kAskedKinds = 3;
 
-// With more instructions' operands than this in all programs, only candidates that are predicted faster are tried, and
-// no more than Effort::wanted.
+// With more operands than this in all programs, where each block of an exchange counts, only candidates that are
+// predicted faster are tried, and no more than Effort::wanted.
 constexpr int64_t kMostOperands = 400'000;
 // The programs that are made in addition to Effort::wanted at most, those that may not fit before one does, and those
 // of one candidate that may not fit.
@@ -197,7 +197,7 @@ class Chooser {
     kind.near = true;
     best_ = std::min(best_, made.predicted.step);
     for (const Instruction& instruction : made.training.instructions) {
-      operands_ += std::ssize(instruction.operands);
+      operands_ += instruction.blocks();
     }
     choice_.fitted.push_back(std::move(made));
   }

@@ -262,8 +262,10 @@ class Structure {
                          static_cast<uint8_t>(operand.access) <= static_cast<uint8_t>(Access::kUpdate) &&
                          static_cast<uint8_t>(operand.by) <= static_cast<uint8_t>(By::kWorker);
       constexpr int64_t kMostBytes = int64_t{1} << 50;
+      const bool run = communicates(instruction.kind) && inside(operand.count, 2, kMostDevices + 1) &&
+                       inside(operand.stride, 1, kMostDevices);
       if (!ids || !enums || !inside(operand.offset, 0, kMostBytes) || !inside(operand.bytes, 0, kMostBytes) ||
-          !inside(operand.step, 0, kMostBytes)) {
+          !inside(operand.step, 0, kMostBytes) || (!run && (operand.count != 1 || operand.stride != 0))) {
         return wrong("instruction {} has an operand with a number out of range", instruction.id.index);
       }
       const Buffer& buffer = program_.buffer(operand.buffer);

@@ -112,7 +112,9 @@ std::vector<std::string> steps_of(const Program& program) {
     } else if (sends_slices(program, one)) {
       std::set<int> devices;
       for (const Operand& operand : one.operands) {
-        devices.insert(operand.index);
+        for (int k = 0; k < operand.count; ++k) {
+          devices.insert(operand.device(k));
+        }
       }
       steps.push_back(one.kind == Kind::kAllGather ? "to all" : "to");
       for (const int device : devices) {

@@ -350,13 +350,13 @@ TEST(VerifyModule, CollectivesOverOtherBuffersAreFound) {
   });
   expect_operand_found("(all_gather) sends device 0 a block that it does not receive",
                        [&](Program& p) { drop(statistics(p), Role::kReceived); });
-  // All members leave out the last statistics of the stage, two blocks sent and two received.
+  // All members leave out the last statistics of the stage, a run that is sent and one that is received.
   expect_operand_found(
       "(layer0.bn.2.gathered) lack the rows of result 2 of `layer0.bn`; they hold nothing of this step",
       [&](Program& p) {
         const int group = statistics(p).group;
         for (Instruction& one : p.instructions) {
-          one.operands.resize(one.group == group ? one.operands.size() - 4 : one.operands.size());
+          one.operands.resize(one.group == group ? one.operands.size() - 2 : one.operands.size());
         }
       });
   const auto terms = [](Program& p) -> Instruction& {
