@@ -268,7 +268,7 @@ class Chooser {
     }
     kind.asked = true;
     for (const auto& [pipeline, candidate] : kind.leanest) {
-      if (!tried_.contains(candidate)) {
+      if (!tried_.contains(candidate) && (!kind.left || kind.refused == 0)) {
         XRUN_TRY(ask(*candidate));
       }
     }
@@ -276,9 +276,10 @@ class Chooser {
   }
 
   // Tries a candidate. If its estimate exceeds the limits, a program with recomputation of everything is made first; if
-  // that program is not near the limits, no further programs of the candidate are made.
+  // that program is not near the limits, or the kind is given up, no further programs of the candidate are made.
   Status ask(const Candidate& candidate) {
-    if (limits_.share(candidate) <= 1) {
+    const bool left = kind_of(candidate).left;
+    if (!left && limits_.share(candidate) <= 1) {
       return attempt(candidate);
     }
     XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(candidate));
@@ -286,7 +287,7 @@ class Chooser {
       return {};
     }
     XRUN_ASSIGN(Fitted made, realise(input_, *lean));
-    if (limits_.share(made) <= kNear) {
+    if (!left && limits_.share(made) <= kNear) {
       return attempt(candidate);
     }
     begin(candidate);
