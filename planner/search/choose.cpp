@@ -268,7 +268,7 @@ class Chooser {
     }
     kind.asked = true;
     for (const auto& [pipeline, candidate] : kind.leanest) {
-      if (!tried_.contains(candidate) && (!kind.left || kind.refused == 0)) {
+      if (!tried_.contains(candidate)) {
         XRUN_TRY(ask(*candidate));
       }
     }

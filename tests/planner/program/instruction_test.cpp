@@ -111,22 +111,23 @@ TEST(AppendOthers, ARunWithoutOneDeviceHasTheOtherBlocks) {
   }
 }
 
-CaseOptions replicas_of(int replicas) {
-  return {.model = {.layers = 2, .classes = 900, .head = true, .batch = 64, .norm_rows = 2},
-          .scaled = true,
-          .compress = true,
-          .stages = 1,
-          .micro_batches = replicas,
-          .replicas = replicas,
-          .devices = replicas,
-          .shards = 4};
+// Returns a program with one stage, which gathers pairs of compressed gradients, sums of squares and statistics.
+Case make_replicas(int replicas) {
+  Module module = make_module({.layers = 2, .classes = 900, .head = true, .batch = 64, .norm_rows = 2});
+  module.train.precision = PrecisionMode::kMixedF16;
+  module.train.loss_scale.kind = LossScaleSpec::kDynamic;
+  module.train.compress = {.density = 0.01};
+  Case made{.module = prepare_training(module), .program = {}};
+  const Layout layout{.replicas = replicas, .micro_batches = replicas, .shards = 4, .devices = replicas};
+  made.program = emit_layout(made.module, layout).value();
+  return made;
 }
 
 // A plan for many replicas needs memory and time for each operand of its exchanges.
 TEST(Runs, OperandsOfExchangesGrowAsTheNumberOfReplicasAndNotAsItsSquare) {
   std::map<int, std::pair<double, double>> sizes;  // key: replicas; operands and blocks of exchanges
   for (const int replicas : {8, 32}) {
-    const Case made = make_case(replicas_of(replicas));
+    const Case made = make_replicas(replicas);
     ASSERT_EQ(complaint(made), "");
     auto& [operands, blocks] = sizes[replicas];
     for (const Instruction& one : made.program.instructions) {
@@ -139,15 +140,16 @@ TEST(Runs, OperandsOfExchangesGrowAsTheNumberOfReplicasAndNotAsItsSquare) {
 }
 
 TEST(Runs, AProgramOfSingleBlocksIsSoundAndComputesTheSame) {
-  const CaseOptions cases[] = {replicas_of(8),
-                               {},
-                               {.overlap = false},
-                               {.bucket = 512, .replicas = 4, .nodes = 2, .devices = 8},
-                               {.compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
-                               {.training = false}};
+  std::vector<Case> cases{make_replicas(8)};
+  for (const CaseOptions& options : {CaseOptions(),
+                                     {.overlap = false},
+                                     {.bucket = 512, .replicas = 4, .nodes = 2, .devices = 8},
+                                     {.compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8},
+                                     {.training = false}}) {
+    cases.push_back(make_case(options));
+  }
   int64_t fewer = 0;
-  for (const CaseOptions& options : cases) {
-    Case made = make_case(options);
+  for (const Case& made : cases) {
     Case single = made;
     for (Instruction& one : single.program.instructions) {
       one.operands = communicates(one.kind) ? blocks_of(one.operands) : one.operands;

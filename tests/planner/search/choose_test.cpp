@@ -120,8 +120,8 @@ TEST(Choose, ImpossibleLimitsAreRejectedAfterAFewPrograms) {
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
 }
 
-// The graph of nearest classes is in the host's memory. One program is made, which shows how much a plan needs.
-TEST(Choose, GraphsThatExceedTheMemoryAreRejectedAfterOneProgram) {
+// The graph of nearest classes is in the host's memory. A program of each pipeline shows how much a plan needs.
+TEST(Choose, GraphsThatExceedTheMemoryAreRejectedAfterTwoPrograms) {
   Module module = narrow(true);
   module.train.active_classes = {.kind = ActiveSpec::kKnn, .amount = 0.5, .neighbours = 16};
   Subject subject(module, 8, 2);
@@ -136,7 +136,7 @@ TEST(Choose, GraphsThatExceedTheMemoryAreRejectedAfterOneProgram) {
     const Choice choice = subject.choose_within(limits);
     EXPECT_TRUE(choice.fitted.empty());
     EXPECT_TRUE(choice.weights_alone);
-    EXPECT_EQ(subject.realised, 1);
+    EXPECT_LE(subject.realised, 2);
     EXPECT_GT(limits.share(choice.smallest), 1);
     EXPECT_GE(choice.refused.size(), subject.candidates.size());
   }
