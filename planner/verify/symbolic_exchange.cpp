@@ -12,7 +12,7 @@ namespace {
 
 // The maximum number of operands that are visited, and of pieces that exchanges and copies move, which bounds the time
 // of a run to some seconds.
-constexpr int64_t kMostWork = int64_t{1} << 27;
+constexpr int64_t kMostWork = int64_t{1} << 28;
 
 // The weight whose pairs a buffer has; -1 if it has other data.
 int32_t weight_of_pairs(const Buffer& buffer) { return buffer.purpose == Purpose::kPairs ? buffer.param.index : -1; }
