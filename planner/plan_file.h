@@ -12,7 +12,7 @@
 namespace xrun::planner {
 
 // The version of the format. It is incremented if readers of the previous version could misread a file.
-inline constexpr uint32_t kPlanSchema = 6;
+inline constexpr uint32_t kPlanSchema = 7;
 
 // Returns the contents of the plan file.
 std::vector<std::byte> plan_bytes(const Plan& plan);

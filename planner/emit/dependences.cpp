@@ -41,29 +41,10 @@ struct Range {
 };
 
 std::vector<Range> ranges_of(const Instruction& exchange) {
-  // Ranges that are sent, and those that are received. An exchange has runs of operands that go on with one range, or
-  // with each range of a list in turn, so most operands need no sorting.
-  std::vector<Range> parts[2];
-  size_t last[2] = {0, 0};
+  std::vector<Range> all;
   for (const Operand& operand : exchange.operands) {
-    const size_t role = operand.role == Role::kReceived ? 1 : 0;
-    std::vector<Range>& part = parts[role];
-    const Bytes end = operand.offset + operand.bytes;
-    const auto goes_on = [&](size_t i) {
-      return i < part.size() && part[i].buffer == operand.buffer && part[i].begin <= operand.offset &&
-             operand.offset <= part[i].end;
-    };
-    const size_t next = last[role] + 1 < part.size() ? last[role] + 1 : 0;
-    if (!goes_on(last[role])) {
-      last[role] = goes_on(next) ? next : part.size();
-    }
-    if (last[role] == part.size()) {
-      part.push_back({operand.buffer, operand.offset, end});
-    }
-    part[last[role]].end = std::max(part[last[role]].end, end);
+    for_each_range(operand, [&](Bytes begin, Bytes end) { all.push_back({operand.buffer, begin, end}); });
   }
-  std::vector<Range> all = std::move(parts[0]);
-  all.insert(all.end(), parts[1].begin(), parts[1].end());
   std::ranges::sort(all, {}, [](const Range& range) { return std::pair(range.buffer, range.begin); });
   std::vector<Range> merged;
   for (const Range& range : all) {

@@ -276,9 +276,25 @@ BufferId Emitter::add_buffer(Buffer buffer) {
 
 Instruction& Emitter::add(Instruction instruction) {
   instruction.id = InstructionId(program_.instructions.size());
+  if (communicates(instruction.kind)) {
+    std::vector<Operand> runs;
+    for (const Operand& block : instruction.operands) {
+      append_block(runs, block);
+    }
+    instruction.operands = std::move(runs);
+  }
   derive_accesses(instruction);
   program_.instructions.push_back(std::move(instruction));
   return program_.instructions.back();
+}
+
+// Returns the operands that send an empty block to each replica of a stage.
+std::vector<Operand> Emitter::blocks_to_replicas(int stage_index) const {
+  std::vector<Operand> runs;
+  for (const int device : stage(stage_index).devices) {
+    append_block(runs, {.role = Role::kSent, .index = device});
+  }
+  return runs;
 }
 
 BufferId Emitter::place(ValueId value, int device, int micro_batch) const {

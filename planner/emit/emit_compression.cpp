@@ -17,16 +17,6 @@ std::vector<ParamId> Emitter::compressed_gradients(int stage_index) const {
   return compressed;
 }
 
-// Returns the operand for the pairs of a sender in the buffer of a device that has a replica.
-Operand Emitter::pairs_operand(Role role, ParamId param, int device, int sender) const {
-  const Bytes bytes = pairs_bytes(request_.module, param);
-  return {.role = role,
-          .access = role == Role::kSent ? Access::kRead : Access::kWrite,
-          .buffer = pairs_.at({param, device}),
-          .offset = bytes * sender,
-          .bytes = bytes};
-}
-
 // Whether gradients are compressed after the sums of squares of all gradients are known. Compression changes the states
 // of the senders, and a step whose gradients are not finite changes no state.
 bool Emitter::compresses_late() const { return request_.module.train.loss_scale.is_on(); }
@@ -51,10 +41,9 @@ void Emitter::emit_compression(int stage_index) {
       add(std::move(one));
     }
   }
-  for (int replica = 0; program_.replicas > 1 && replica < program_.replicas; ++replica) {
-    add(gather_of_pairs(compressed, stage_index, replica));
+  if (program_.replicas > 1) {
+    emit_gather_of_pairs(compressed, stage_index);
   }
-  groups_ += program_.replicas > 1 ? 1 : 0;
 }
 
 // Emits the sums over the replicas of each sender, before the compression. While the gradients of a bucket travel to
@@ -90,8 +79,13 @@ Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_
       compress.operands.back().param = param;
       compress.operands.back().index = program_.buffer(state).state;
     }
-    compress.operands.push_back(pairs_operand(Role::kPairs, param, device, owners_.sender_of(replica)));
-    compress.operands.back().param = param;
+    const Bytes bytes = pairs_bytes(request_.module, param);
+    compress.operands.push_back({.role = Role::kPairs,
+                                 .access = Access::kWrite,
+                                 .buffer = pairs_.at({param, device}),
+                                 .param = param,
+                                 .offset = bytes * owners_.sender_of(replica),
+                                 .bytes = bytes});
   }
   if (compresses_late() && !compress.operands.empty()) {
     compress.operands.push_back(whole(Role::kNorms, Access::kRead, norms_.at(device)));
@@ -99,35 +93,47 @@ Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_
   return compress;
 }
 
-// Returns the exchange in which owners send their pairs to all other replicas, including those of their own node.
-Instruction Emitter::gather_of_pairs(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
-  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
-  Bytes sent = 0;  // bytes that one sender sends in a step after the warm-up
-  const auto owned = static_cast<size_t>(
-      std::ranges::count_if(compressed, [&](ParamId param) { return owners_.owns(param, replica); }));
-  gather.operands.reserve(compressed.size() * static_cast<size_t>(program_.senders()) - owned +
-                          owned * static_cast<size_t>(program_.replicas - 1));
+// Emits the exchange in which owners send their pairs to all other replicas, including those of their own node.
+void Emitter::emit_gather_of_pairs(const std::vector<ParamId>& compressed, int stage_index) {
+  std::vector<Instruction> gathers;  // index: replica
+  for (int replica = 0; replica < program_.replicas; ++replica) {
+    gathers.push_back(slice_exchange(Kind::kAllGather, stage_index, replica));
+  }
+  const std::vector<Operand> sent = blocks_to_replicas(stage_index);
+  Bytes usual = 0;  // bytes that one sender sends in a step after the warm-up
   for (const ParamId param : compressed) {
-    sent += pairs_of(gradient_elements(param), request_.module.train.compress.density) *
-            static_cast<Bytes>(sizeof(GradientPair));
-    Operand own = pairs_operand(Role::kSent, param, gather.device, owners_.sender_of(replica));
-    Operand received = pairs_operand(Role::kReceived, param, gather.device, 0);
-    for (int other = 0; other < program_.replicas; ++other) {
-      if (other == replica) {
-        continue;
-      }
-      own.index = received.index = device_of(stage_index, other);
+    usual += pairs_of(gradient_elements(param), request_.module.train.compress.density) *
+             static_cast<Bytes>(sizeof(GradientPair));
+    const Bytes bytes = pairs_bytes(request_.module, param);
+    std::vector<Operand> received;
+    for (int replica = 0; replica < program_.replicas; ++replica) {
       if (owners_.owns(param, replica)) {
-        gather.operands.push_back(own);
+        append_block(received, {.role = Role::kReceived,
+                                .access = Access::kWrite,
+                                .index = device_of(stage_index, replica),
+                                .offset = bytes * owners_.sender_of(replica),
+                                .bytes = bytes});
       }
-      if (owners_.owns(param, other)) {
-        received.offset = received.bytes * owners_.sender_of(other);
-        gather.operands.push_back(received);
+    }
+    for (Instruction& gather : gathers) {
+      const BufferId buffer = pairs_.at({param, gather.device});
+      for (Operand run : owners_.owns(param, gather.replica) ? sent : std::vector<Operand>()) {
+        run.buffer = buffer;
+        run.offset = bytes * owners_.sender_of(gather.replica);
+        run.bytes = bytes;
+        append_others(gather.operands, run, gather.device);
+      }
+      for (Operand run : received) {
+        run.buffer = buffer;
+        append_others(gather.operands, run, gather.device);
       }
     }
   }
-  gather.bytes = sent * program_.senders();
-  return gather;
+  for (Instruction& gather : gathers) {
+    gather.bytes = usual * program_.senders();
+    add(std::move(gather));
+  }
+  ++groups_;
 }
 
 }  // namespace xrun::planner

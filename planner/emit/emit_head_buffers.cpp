@@ -134,9 +134,10 @@ void Emitter::add_graph_buffers(size_t head) {
                        .head = static_cast<int32_t>(head),
                        .name = graph_.param(plan.weight).name + name});
   };
-  lists_[head] = add_one(Purpose::kHeadLists, lists_bytes(plan), ".lists");
-  add_one(Purpose::kHeadSnapshot, plan.classes * plan.dim * 4, ".snapshot");
-  add_one(Purpose::kHeadBuild, build_bytes(program_, plan), ".build");
+  const std::vector<Bytes> bytes = graph_bytes(program_, plan);
+  lists_[head] = add_one(Purpose::kHeadLists, bytes[0], ".lists");
+  add_one(Purpose::kHeadSnapshot, bytes[1], ".snapshot");
+  add_one(Purpose::kHeadBuild, bytes[2], ".build");
 }
 
 // Returns the buffer with the rows of a pass on a shard's device. The first call adds the buffer.

@@ -215,20 +215,23 @@ Instruction Emitter::slices_to_all(int stage_index, int replica, const Bucket& b
     gather.bytes += align_up(count * static_cast<Bytes>(sizeof(float)));
     const int last = sums.rounds() - 1;
     Operand sent = slice_operand(Role::kSent, param, gather.device, sums.slice(count, last, replica));
+    for (int other = 0; other < program_.replicas && sent.bytes > 0; ++other) {
+      sent.index = device_of(stage_index, other);
+      if (other != replica) {
+        append_block(gather.operands, sent);
+      }
+    }
+    // The slices of the replicas at one place of all nodes follow one another.
     Operand received = slice_operand(Role::kReceived, param, gather.device, {});
-    for (int other = 0; other < program_.replicas; ++other) {
-      if (other == replica) {
-        continue;
-      }
-      sent.index = received.index = device_of(stage_index, other);
-      if (sent.bytes > 0) {
-        gather.operands.push_back(sent);
-      }
-      const Slice slice = sums.slice(count, last, other);
-      received.offset = slice.offset;
-      received.bytes = slice.bytes;
-      if (received.bytes > 0) {
-        gather.operands.push_back(received);
+    for (int place = 0; place < program_.node_replicas; ++place) {
+      for (int other = place; other < program_.replicas; other += program_.node_replicas) {
+        const Slice slice = sums.slice(count, last, other);
+        received.index = device_of(stage_index, other);
+        received.offset = slice.offset;
+        received.bytes = slice.bytes;
+        if (other != replica && received.bytes > 0) {
+          append_block(gather.operands, received);
+        }
       }
     }
   }

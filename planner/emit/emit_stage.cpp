@@ -296,6 +296,7 @@ void Emitter::emit_statistics_gather(int stage_index) {
   if (program_.replicas == 1 || statistics.empty()) {
     return;
   }
+  const std::vector<Operand> sent = blocks_to_replicas(stage_index);
   for (int replica = 0; replica < program_.replicas; ++replica) {
     const int device = device_of(stage_index, replica);
     Instruction gather{.kind = Kind::kAllGather,
@@ -304,7 +305,6 @@ void Emitter::emit_statistics_gather(int stage_index) {
                        .stage = stage_index,
                        .replica = replica,
                        .group = groups_};
-    gather.operands.reserve(2 * statistics.size() * static_cast<size_t>(program_.replicas));
     for (const ValueId value : statistics) {
       const Bytes bytes = type(value).bytes(program_.batch, program_.norm_rows);
       const Bytes part = bytes / program_.replicas;
@@ -316,17 +316,19 @@ void Emitter::emit_statistics_gather(int stage_index) {
                                        .name = name_of_value(value) + ".gathered"});
       gathered_[{0, value.index, device, -1}] = all;
       gather.bytes += bytes;
-      const BufferId own = place(value, device, -1);
-      for (const Role role : {Role::kSent, Role::kReceived}) {
-        const bool sent = role == Role::kSent;
-        for (int other = 0; other < program_.replicas; ++other) {
-          gather.operands.push_back({.role = role,
-                                     .access = sent ? Access::kRead : Access::kWrite,
-                                     .buffer = sent ? own : all,
-                                     .index = device_of(stage_index, other),
-                                     .offset = sent ? 0 : part * other,
-                                     .bytes = part});
-        }
+      int first = 0;  // the replica with the first device of a run
+      for (Operand run : sent) {
+        run.buffer = place(value, device, -1);
+        run.bytes = part;
+        gather.operands.push_back(run);
+        // Blocks of the replicas follow one another in the buffer with all of them.
+        run.role = Role::kReceived;
+        run.access = Access::kWrite;
+        run.buffer = all;
+        run.offset = part * first;
+        run.step = run.count > 1 ? part : 0;
+        first += run.count;
+        gather.operands.push_back(run);
       }
     }
     add(std::move(gather));

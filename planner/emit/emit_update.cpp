@@ -264,11 +264,26 @@ void Emitter::emit_head_norms(NormOperands& made) {
   }
 }
 
-// Emits the all-gather that gives every device the sums of squares of all devices.
-void Emitter::emit_norms_gather(const NormOperands& made) {
-  size_t all = 0;
-  for (const auto& [from, sums] : made) {
-    all += sums.size();
+// Emits the all-gather that gives every device the sums of squares of all devices. The blocks are in the order of their
+// places, so that those of one weight, from all of its senders, follow one another.
+void Emitter::emit_norms_gather(NormOperands made) {
+  std::vector<std::pair<int, Operand>> all;  // with the device that made the sums
+  for (auto& [device, sums] : made) {
+    std::ranges::sort(sums, {}, &Operand::offset);
+    for (const Operand& sum : sums) {
+      all.emplace_back(device, sum);
+    }
+  }
+  std::ranges::sort(all, {}, [](const auto& one) { return one.second.offset; });
+  std::vector<Operand> received;
+  for (const auto& [from, sum] : all) {
+    append_block(
+        received,
+        {.role = Role::kReceived, .access = Access::kWrite, .index = from, .offset = sum.offset, .bytes = sum.bytes});
+  }
+  std::vector<Operand> sent;  // an empty block for each device
+  for (const auto& [to, unused] : norms_) {
+    append_block(sent, {.role = Role::kSent, .index = to});
   }
   for (const auto& [device, buffer] : norms_) {
     Instruction gather{.kind = Kind::kAllGather,
@@ -277,28 +292,17 @@ void Emitter::emit_norms_gather(const NormOperands& made) {
                        .replica = -1,
                        .group = groups_,
                        .bytes = norm_layout_.bytes()};
-    const auto add_sums = [&, id = buffer](const std::vector<Operand>& sums, Role role, int other) {
-      for (Operand sum : sums) {
-        sum.role = role;
-        sum.access = role == Role::kSent ? Access::kRead : Access::kWrite;
-        sum.buffer = id;
-        sum.param = {};
-        sum.index = other;
-        gather.operands.push_back(sum);
-      }
-    };
+    for (Operand run : received) {
+      run.buffer = buffer;
+      append_others(gather.operands, run, device);
+    }
     const auto own = made.find(device);
-    const size_t sent = own == made.end() ? 0 : own->second.size();
-    gather.operands.reserve(all - sent + sent * (norms_.size() - 1));
-    for (const auto& [from, sums] : made) {
-      if (from != device) {
-        add_sums(sums, Role::kReceived, from);
-        continue;
-      }
-      for (const auto& [to, unused] : norms_) {
-        if (to != device) {
-          add_sums(sums, Role::kSent, to);
-        }
+    for (const Operand& sum : own == made.end() ? std::vector<Operand>() : own->second) {
+      for (Operand run : sent) {
+        run.buffer = buffer;
+        run.offset = sum.offset;
+        run.bytes = sum.bytes;
+        append_others(gather.operands, run, device);
       }
     }
     add(std::move(gather));

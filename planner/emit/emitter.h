@@ -138,7 +138,7 @@ class Emitter {
   void emit_folds(int stage, const std::vector<ParamId>& gradients);
   void emit_norms();
   void emit_head_norms(NormOperands& made);
-  void emit_norms_gather(const NormOperands& made);
+  void emit_norms_gather(NormOperands made);
   void add_norm_buffers();
   void add_fold(NodeId node, int device, Instruction& update) const;
   Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
@@ -151,8 +151,7 @@ class Emitter {
   void emit_compression(int stage);
   void emit_sender_sums(int stage);
   Instruction compress(const std::vector<ParamId>& compressed, int stage, int replica) const;
-  Instruction gather_of_pairs(const std::vector<ParamId>& compressed, int stage, int replica) const;
-  Operand pairs_operand(Role role, ParamId param, int device, int sender) const;
+  void emit_gather_of_pairs(const std::vector<ParamId>& compressed, int stage);
 
   // emit_replica_sums.cpp
   using Bucket = std::vector<ParamId>;  // gradients that are summed together
@@ -186,6 +185,7 @@ class Emitter {
 
   // Functions that several of these files use.
   BufferId add_buffer(Buffer buffer);
+  std::vector<Operand> blocks_to_replicas(int stage) const;
   Instruction& add(Instruction instruction);
   BufferId place(ValueId value, int device, int micro_batch) const;  // invalid if the value has no buffer there
   void set_place(ValueId value, int device, int micro_batch, BufferId buffer);

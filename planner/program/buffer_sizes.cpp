@@ -35,6 +35,10 @@ Bytes build_bytes(const Program& program, const HeadPlan& head) {
          (head.exact_graph ? knn_scratch_bytes(shape.graph) : knn_cells_scratch_bytes(shape));
 }
 
+std::vector<Bytes> graph_bytes(const Program& program, const HeadPlan& head) {
+  return {lists_bytes(head), head.classes * head.dim * static_cast<Bytes>(sizeof(float)), build_bytes(program, head)};
+}
+
 std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head) {
   std::vector<ShardPart> parts;
   std::map<int, Bytes> on_device;

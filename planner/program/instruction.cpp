@@ -24,6 +24,54 @@ const char* name_of(Role role) {
   return kNames[static_cast<size_t>(role)];
 }
 
+int64_t Instruction::blocks() const {
+  int64_t sum = 0;
+  for (const Operand& operand : operands) {
+    sum += operand.count;
+  }
+  return sum;
+}
+
+void append_block(std::vector<Operand>& operands, const Operand& block) {
+  const size_t least = operands.size() < 2 ? 0 : operands.size() - 2;
+  size_t at = operands.size();
+  while (at > least && operands[at - 1].role != block.role) {
+    --at;
+  }
+  Operand* const last = at > least ? &operands[at - 1] : nullptr;
+  if (last != nullptr && last->buffer == block.buffer && last->bytes == block.bytes && block.count == 1) {
+    const int stride = block.index - last->device(last->count - 1);
+    const Bytes step = block.offset - last->place(last->count - 1);
+    const bool goes_on = last->count == 1 ? stride > 0 && stride <= INT16_MAX && step >= 0
+                                          : stride == last->stride && step == last->step && last->count < INT16_MAX;
+    if (goes_on) {
+      ++last->count;
+      last->stride = static_cast<int16_t>(stride);
+      last->step = step;
+      return;
+    }
+  }
+  operands.push_back(block);
+}
+
+void append_others(std::vector<Operand>& operands, const Operand& run, int device) {
+  int own = 0;
+  while (own < run.count && run.device(own) != device) {
+    ++own;
+  }
+  for (const auto& [begin, end] : {std::pair(0, own), std::pair(own + 1, static_cast<int>(run.count))}) {
+    if (begin < end) {
+      Operand part = run;
+      part.index = run.device(begin);
+      part.offset = run.place(begin);
+      part.count = static_cast<int16_t>(end - begin);
+      part.stride = part.count > 1 ? run.stride : int16_t{0};
+      part.step = part.count > 1 ? run.step : 0;
+      operands.push_back(part);
+    }
+  }
+}
+
 void derive_accesses(Instruction& instruction) {
   instruction.reads.clear();
   instruction.writes.clear();

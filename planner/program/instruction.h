@@ -101,6 +101,9 @@ struct Instruction {
   Bytes bytes = 0;  // bytes that communication moves
   Seconds predicted = 0;
   Span span;  // the place in the model text from which the instruction comes
+
+  // Returns the number of operands, where each block of a run counts.
+  int64_t blocks() const;
 };
 
 // Fills `reads` and `writes` from the operands.

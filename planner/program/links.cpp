@@ -41,23 +41,29 @@ class SentBlocks {
     places_ = places.size();
   }
 
-  // Begins the blocks of the next member of an exchange.
-  void begin_member() { first_ = blocks_.size(); }
-
-  // Records that an exchange sends a block to a device. Returns whether the block was not sent to its place before. A
-  // member sends its blocks in turn to each device, or each block to all devices; both are found without a search.
-  bool add(int group, const Operand& block, int device) {
-    const Key key{group, block.buffer.index, block.offset};
-    const size_t next = at_ + 1 < blocks_.size() ? at_ + 1 : first_;
-    if (next < blocks_.size() && blocks_[next] == key) {
-      at_ = next;
-    } else if (at_ >= blocks_.size() || blocks_[at_] != key) {
-      const auto [known, is_new] = numbers_.try_emplace(key, blocks_.size());
-      at_ = known->second;
-      if (is_new) {
-        blocks_.push_back(key);
-        sent_.resize(blocks_.size() * places_);
+  // Returns the numbers of the blocks of a run. If all blocks are one block for several devices, these are the numbers
+  // of the first device of each place.
+  const std::vector<int>& separate(const Operand& run) {
+    auto [found, fresh] = separate_.try_emplace({run.index, run.count, run.stride, run.step == 0});
+    std::vector<bool> places(fresh ? places_ : 0, false);
+    for (int k = 0; k < run.count && fresh; ++k) {
+      std::vector<bool>::reference has = places[place_of_[static_cast<size_t>(run.device(k))]];
+      if (!has || run.step != 0) {
+        found->second.push_back(k);
       }
+      has = true;
+    }
+    return found->second;
+  }
+
+  // Records that an exchange sends a block to a device. Returns whether the block was not sent to its place before. If
+  // the block is that of the last call, it is found without a search.
+  bool add(int group, BufferId buffer, Bytes offset, int device) {
+    const Key key{group, buffer.index, offset};
+    if (numbers_.empty() || last_ != key) {
+      at_ = numbers_.try_emplace(key, numbers_.size()).first->second;
+      last_ = key;
+      sent_.resize(numbers_.size() * places_);
     }
     std::vector<bool>::reference sent = sent_[at_ * places_ + place_of_[static_cast<size_t>(device)]];
     const bool first = !sent;
@@ -79,11 +85,11 @@ class SentBlocks {
 
   std::vector<size_t> place_of_;  // index: device
   size_t places_ = 0;
-  std::vector<Key> blocks_;                        // index: number of a block
+  std::map<std::tuple<int, int, int, bool>, std::vector<int>> separate_;
   std::unordered_map<Key, size_t, Hash> numbers_;  // the number of each block
   std::vector<bool> sent_;                         // index: number of a block · places_ + place
-  size_t first_ = 0;                               // the first new block of this member
-  size_t at_ = 0;                                  // the block of the last call
+  Key last_;                                       // the block of the last call
+  size_t at_ = 0;                                  // its number
 };
 
 }  // namespace
@@ -145,13 +151,18 @@ std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machin
     }
     const double part = sent_part(program, member);
     LinkLoad* load = nullptr;
-    known.begin_member();
     for (const Operand& operand : member.operands) {
-      const bool crosses =
-          operand.role == Role::kSent && machine.node_of(member.device) != machine.node_of(operand.index);
-      if (crosses && known.add(member.group, operand, operand.index)) {
-        load = load == nullptr ? &loads.try_emplace(member.group, machine).first->second : load;
-        load->add(member.device, operand.index, static_cast<Bytes>(part * static_cast<double>(operand.bytes)));
+      if (operand.role != Role::kSent) {
+        continue;
+      }
+      const auto bytes = static_cast<Bytes>(part * static_cast<double>(operand.bytes));
+      for (const int k : known.separate(operand)) {
+        const int to = operand.device(k);
+        const bool crosses = machine.node_of(member.device) != machine.node_of(to);
+        if (crosses && known.add(member.group, operand.buffer, operand.place(k), to)) {
+          load = load == nullptr ? &loads.try_emplace(member.group, machine).first->second : load;
+          load->add(member.device, to, bytes);
+        }
       }
     }
   }

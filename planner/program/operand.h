@@ -6,11 +6,17 @@
 // one such address. A `buffer` with purpose kInput is position 0 of the loader's ring; at run time its base is the
 // address of the ring position that the step uses.
 //
+// Runs. An operand of an exchange stands for `count` blocks of `bytes` each: block k is sent to, or received from,
+// device `index` + `stride` · k, and is at `offset` + `step` · k of the buffer. The members of an exchange usually send
+// one block to all other members, or receive equal blocks of them, so a table with runs is by a factor of about the
+// number of members shorter. All other operands have a count of 1.
+//
 // Order. A stage pass has the operands kZeroed; then for each node its inputs and its outputs, in order; then kScratch.
 // The operands of all other instructions are in the order in which the verifier derives them (planner/verify/).
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "graph/base/id.h"
 #include "graph/base/units.h"
@@ -57,8 +63,9 @@ enum class Role : uint8_t {
   // kCopy: each kFrom is followed by its kTo.
   kFrom,
   kTo,
-  // Exchanges. The i-th kSent of member A to device B matches the i-th kReceived of member B from device A and has
-  // equal size; `index` is the other device. A member may send to itself.
+  // Exchanges. The i-th block that member A sends to device B matches the i-th block that member B receives from device
+  // A, in the order of their operands, and has equal size; `index` is the first other device. A member may send to
+  // itself.
   kSent,
   kReceived,
   // Sums over replicas. kSum is the replica's own slice of the gradient
@@ -88,11 +95,33 @@ struct Operand {
   NodeId node;
   ParamId param;
   int32_t index = -1;
+  int16_t count = 1;
+  int16_t stride = 0;
   Bytes offset = 0;
   Bytes bytes = 0;
   Bytes step = 0;
   bool operator==(const Operand&) const = default;
+
+  // The other device and the offset of block `k` of an exchange.
+  int device(int k) const { return index + stride * k; }
+  Bytes place(int k) const { return offset + step * k; }
 };
+
+// Appends a block to the operands of an exchange, or adds it to the run of the last operand of its role. The last two
+// operands are compared, so blocks may be sent and received in turns. The order of the blocks of each role is kept.
+void append_block(std::vector<Operand>& operands, const Operand& block);
+// Appends a run without its block for `device`, if it has one.
+void append_others(std::vector<Operand>& operands, const Operand& run, int device);
+
+// Calls `visit` with the begin and the end of each range of bytes that an operand of an exchange names.
+template <typename Visit>
+void for_each_range(const Operand& operand, const Visit& visit) {
+  const bool together = operand.step == 0 || operand.step == operand.bytes;
+  const Bytes bytes = operand.step == 0 ? operand.bytes : operand.bytes * operand.count;
+  for (int k = 0; k < (together ? 1 : operand.count); ++k) {
+    visit(operand.place(k), operand.place(k) + (together ? bytes : operand.bytes));
+  }
+}
 
 const char* name_of(Role role);  // "feature"
 

@@ -212,6 +212,8 @@ class Reader : public CountedReader {
             .node = NodeId(in.node()),
             .param = ParamId(in.param()),
             .index = in.index(),
+            .count = in.count(),
+            .stride = in.stride(),
             .offset = in.offset(),
             .bytes = in.bytes(),
             .step = in.step()};

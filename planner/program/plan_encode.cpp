@@ -110,7 +110,8 @@ class Writer {
     std::vector<fb::Operand> operands;
     for (const Operand& o : one.operands) {
       operands.emplace_back(static_cast<uint8_t>(o.role), static_cast<uint8_t>(o.access), static_cast<uint8_t>(o.by),
-                            o.buffer.index, o.node.index, o.param.index, o.index, o.offset, o.bytes, o.step);
+                            o.buffer.index, o.node.index, o.param.index, o.index, o.count, o.stride, o.offset, o.bytes,
+                            o.step);
     }
     return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), one.device, static_cast<uint8_t>(one.stream),
                                  one.stage, one.replica, one.micro_batch, one.head, one.head_pass, one.gather,

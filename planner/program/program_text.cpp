@@ -80,12 +80,13 @@ std::string to_line(const Buffer& buffer) {
 }
 
 // Returns an operand as text: "b3+64" if its address is fixed, "b3+64,512/block" if the address advances by 512 bytes
-// with each row block.
+// with each row block, "b3+64,512/device" if it advances by 512 bytes with each other device of an exchange.
 std::string to_text(const Operand& operand) {
   constexpr const char* kSteps[] = {"subtree", "block", "partial", "worker"};
   std::string text = fmt::format("b{}", operand.buffer.index);
   text += operand.offset > 0 ? fmt::format("+{}", operand.offset) : "";
-  return text + (operand.step == 0 ? "" : fmt::format(",{}/{}", operand.step, kSteps[static_cast<int>(operand.by)]));
+  const char* const by = operand.count > 1 ? "device" : kSteps[static_cast<int>(operand.by)];
+  return text + (operand.step == 0 ? "" : fmt::format(",{}/{}", operand.step, by));
 }
 
 // Returns the operands of an instruction as text: one line for each node of a stage pass, and one line for all operands
@@ -105,6 +106,7 @@ std::string operand_lines(const Instruction& instruction) {
     others += operand.node.valid() ? fmt::format(" #{}", operand.node.index) : "";
     others += operand.param.valid() ? fmt::format(" w{}", operand.param.index) : "";
     others += operand.index >= 0 ? fmt::format(" {}", operand.index) : "";
+    others += operand.count > 1 ? fmt::format("..{}/{}", operand.device(operand.count - 1), operand.stride) : "";
     others += fmt::format(" {} ({})", to_text(operand), operand.bytes);
   }
   return nodes + (others.empty() ? "" : "\n" + others) + "\n";

@@ -33,8 +33,8 @@ constexpr double kNear = 1.0 + 1.0 / 16;
 // them counts neither heads nor scratch memory.
 constexpr size_t kAskedKinds = 3;
 
-// With more instructions' operands than this in all programs, only candidates that are predicted faster are tried, and
-// no more than Effort::wanted.
+// With more operands than this in all programs, where each block of an exchange counts, only candidates that are
+// predicted faster are tried, and no more than Effort::wanted.
 constexpr int64_t kMostOperands = 400'000;
 // The programs that are made in addition to Effort::wanted at most, those that may not fit before one does, and those
 // of one candidate that may not fit.
@@ -197,7 +197,7 @@ class Chooser {
     kind.near = true;
     best_ = std::min(best_, made.predicted.step);
     for (const Instruction& instruction : made.training.instructions) {
-      operands_ += std::ssize(instruction.operands);
+      operands_ += instruction.blocks();
     }
     choice_.fitted.push_back(std::move(made));
   }
@@ -276,9 +276,10 @@ class Chooser {
   }
 
   // Tries a candidate. If its estimate exceeds the limits, a program with recomputation of everything is made first; if
-  // that program is not near the limits, no further programs of the candidate are made.
+  // that program is not near the limits, or the kind is given up, no further programs of the candidate are made.
   Status ask(const Candidate& candidate) {
-    if (limits_.share(candidate) <= 1) {
+    const bool left = kind_of(candidate).left;
+    if (!left && limits_.share(candidate) <= 1) {
       return attempt(candidate);
     }
     XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(candidate));
@@ -286,7 +287,7 @@ class Chooser {
       return {};
     }
     XRUN_ASSIGN(Fitted made, realise(input_, *lean));
-    if (limits_.share(made) <= kNear) {
+    if (!left && limits_.share(made) <= kNear) {
       return attempt(candidate);
     }
     begin(candidate);

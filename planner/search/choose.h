@@ -32,12 +32,12 @@ Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candi
                       const Effort& effort);
 
 // A lower bound of the memory of any program of a candidate's kind, whatever its cuts and recomputation: the bytes of
-// weights, their states and `partials` partials of gradients. It has the sum over all devices and the bytes of the
-// device that has most.
+// weights, their states, `partials` partials of gradients, and the host's graphs of nearest classes. It has the sum
+// over all devices and the host, and the bytes of the device and of the node that have most.
 struct MemoryFloor {
   Bytes total = 0;
   Bytes device = 0;
-  Bytes node = 0;  // heads only
+  Bytes node = 0;  // heads and the host only
   bool is_within(const MemoryLimits& limits) const;
 };
 MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, int partials);

@@ -53,6 +53,22 @@ std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decis
   return floors;
 }
 
+// Returns the bytes of the graphs of nearest classes in the host's memory, from which heads select their active
+// classes.
+Bytes host_floor(const SearchInput& input, const Decision& decision) {
+  Program program;
+  for (int device = 0; device < input.machine.devices; ++device) {
+    program.threads.push_back(input.machine.threads_of(device));
+  }
+  Bytes sum = 0;
+  for (const HeadPlan& head : decision.heads) {
+    for (const Bytes bytes : head.neighbours > 0 ? graph_bytes(program, head) : std::vector<Bytes>()) {
+      sum += align_up(bytes);
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 bool MemoryFloor::is_within(const MemoryLimits& limits) const {
@@ -69,14 +85,16 @@ MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, i
     floor.device = std::max(floor.device, bytes);
   }
   floor.device = std::max(floor.device, (layers + setting.stages - 1) / setting.stages);
-  floor.total = layers * setting.replicas;
+  const Bytes host = host_floor(input, candidate.decision);
+  floor.node = host;  // every node has these buffers
+  floor.total = layers * setting.replicas + host;
   std::map<int, Bytes> nodes;
   for (const auto& [device, bytes] : head_floors(input, candidate.decision)) {
     floor.device = std::max(floor.device, bytes);
     floor.total += bytes;
     Bytes& node = nodes[input.machine.node_of(device)];
     node += bytes;
-    floor.node = std::max(floor.node, node);
+    floor.node = std::max(floor.node, host + node);
   }
   return floor;
 }

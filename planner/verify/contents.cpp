@@ -73,7 +73,7 @@ std::string describe(const Content& content, const Program& program, const Graph
     case What::kTiedSum:
       return fmt::format("the gradient of `{}` summed over all of its readers", param());
     case What::kPairs:
-      return fmt::format("the pairs of `{}` from sender {}", param(), content.first);
+      return fmt::format("the pairs of `{}`", param());
     case What::kNorms:
       return "the sums of squares of the gradients";
     case What::kStatistics:

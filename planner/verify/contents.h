@@ -20,7 +20,7 @@ enum class What : uint8_t {
   kPartial,     // gradient of parameter `id` in partial `first`, with the micro-batches up to `pass` (-1: with all)
   kSum,         // gradient of parameter `id`, summed over the replicas [first, last)
   kTiedSum,     // gradient of the tied weight `id`, summed over all replicas and all readers
-  kPairs,       // pairs of the gradient of parameter `id` from sender `first`
+  kPairs,       // pairs of the gradient of parameter `id` from all senders, in order, pairs_bytes each
   kNorms,       // sums of squares of all gradients (graph/layouts/norm_layout.h)
   kStatistics,  // statistics of all shards of head `id`, for the rows of pass `pass`
   kSoftmax,     // softmax of head `id`, for all rows of the batch

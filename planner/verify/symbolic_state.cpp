@@ -6,7 +6,11 @@
 namespace xrun::planner {
 
 SymbolicState::SymbolicState(const Program& program, const Module& module)
-    : program_(program), module_(module), graph_(module.graph), contents_(program.buffers.size()) {}
+    : program_(program),
+      module_(module),
+      graph_(module.graph),
+      contents_(program.buffers.size()),
+      member_on_(static_cast<size_t>(program.devices), -1) {}
 
 void SymbolicState::begin(const Instruction& one) {
   one_ = &one;

@@ -13,6 +13,8 @@
 
 namespace xrun::planner {
 
+class SentBlocks;
+
 class SymbolicState {
  protected:
   // A range of the tensor of a symbol, in bytes.
@@ -27,13 +29,6 @@ class SymbolicState {
     Bytes end = 0;
     bool writes = false;
     int32_t tag = -1;
-  };
-  // A block that a member of an exchange sends or receives.
-  struct Block {
-    int from = 0;
-    int to = 0;
-    size_t at = 0;  // index in the operands of `member`
-    const Instruction* member = nullptr;
   };
 
   SymbolicState(const Program& program, const Module& module);
@@ -97,9 +92,12 @@ class SymbolicState {
 
  private:
   Status check_block(const Operand& operand) const;
-  Status move_blocks(std::span<const Block> sent, std::span<const Block> received);
+  Status receive(const Instruction& receiver, SentBlocks& sent);
+  int32_t member_on(int device) const;
+  Error error_of_left_block(std::span<const Instruction> members, SentBlocks& sent);
 
-  int64_t work_ = 0;  // number of pieces that exchanges and copies have moved
+  int64_t work_ = 0;                // number of blocks and pieces that exchanges and copies have moved
+  std::vector<int32_t> member_on_;  // index: device; the number of its member in the exchange, or -1
 };
 
 }  // namespace xrun::planner

@@ -188,8 +188,9 @@ Status SymbolicRun::compress() {
           {.role = Role::kState, .access = Access::kUpdate, .param = param, .index = state},
           {.what = What::kKept, .purpose = Purpose::kResidual, .id = param.index, .first = sender, .last = state}));
     }
+    const Bytes bytes = pairs_bytes(module_, param);
     XRUN_TRY(take({.role = Role::kPairs, .access = Access::kWrite, .param = param},
-                  {.what = What::kPairs, .id = param.index, .first = sender}, Segment{0, pairs_bytes(module_, param)}));
+                  {.what = What::kPairs, .id = param.index}, Segment{sender * bytes, bytes}));
   }
   if (module_.train.loss_scale.is_on()) {
     XRUN_TRY(take_all_norms());
@@ -247,18 +248,8 @@ Status SymbolicRun::update_weight(std::set<ParamId>& changed) {
     }
     return {};
   }
-  XRUN_ASSIGN(const Operand* pairs, next({.role = Role::kPairs, .access = Access::kRead, .param = param}));
-  const Bytes bytes = pairs_bytes(module_, param);
-  if (pairs->bytes != bytes * program_.senders()) {
-    return at_fault("has a wrong operand {} ({})", at_ - 1, name_of(pairs->role));
-  }
-  XRUN_TRY(check_aligned(*pairs, sizeof(GradientPair)));
-  XRUN_TRY(touch(*pairs, pairs->offset, pairs->bytes, false));
-  for (int sender = 0; sender < program_.senders(); ++sender) {
-    XRUN_TRY(need(pairs->buffer, pairs->offset + sender * bytes, bytes,
-                  {.what = What::kPairs, .id = param.index, .first = sender}, 0));
-  }
-  return {};
+  return take({.role = Role::kPairs, .access = Access::kRead, .param = param},
+              {.what = What::kPairs, .id = param.index}, Segment{0, pairs_bytes(module_, param) * program_.senders()});
 }
 
 // Computes the running states of a node from the statistics of all row blocks of the batch.

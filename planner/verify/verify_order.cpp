@@ -34,7 +34,7 @@ std::vector<Range> ranges_of(const Instruction& exchange) {
   for (const Operand& operand : exchange.operands) {
     for (const bool written : {false, true}) {
       if (operand.bytes > 0 && (operand.access == Access::kUpdate || (operand.access == Access::kWrite) == written)) {
-        all.push_back({operand.buffer, written, operand.offset, operand.offset + operand.bytes});
+        for_each_range(operand, [&](Bytes begin, Bytes end) { all.push_back({operand.buffer, written, begin, end}); });
       }
     }
   }

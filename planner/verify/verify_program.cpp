@@ -14,6 +14,8 @@ constexpr int kMostDevices = 4096;
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr int64_t kMostRows = int64_t{1} << 31;
 constexpr int64_t kMostClasses = int64_t{1} << 36;
+// The maximum number of ranges of bytes that exchanges name, which bounds the memory and the time of later checks.
+constexpr int64_t kMostRanges = int64_t{1} << 25;
 
 class Structure {
  public:
@@ -209,7 +211,7 @@ class Structure {
     return {};
   }
 
-  Status check_instruction(const Instruction& instruction) const {
+  Status check_instruction(const Instruction& instruction) {
     const auto out_of_range = [&] { return wrong("instruction {} has a number out of range", instruction.id.index); };
     if (!inside(instruction.device, 0, program_.devices) ||
         static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kSumDx) ||
@@ -253,7 +255,7 @@ class Structure {
 
   // Checks that the numbers in operands are in their ranges, that buffers are on the device of the instruction or are
   // inputs on the host, and that `reads` and `writes` follow from the operands.
-  Status check_operands(const Instruction& instruction) const {
+  Status check_operands(const Instruction& instruction) {
     for (const Operand& operand : instruction.operands) {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
                        (!operand.param.valid() || is_param(operand.param)) &&
@@ -262,9 +264,18 @@ class Structure {
                          static_cast<uint8_t>(operand.access) <= static_cast<uint8_t>(Access::kUpdate) &&
                          static_cast<uint8_t>(operand.by) <= static_cast<uint8_t>(By::kWorker);
       constexpr int64_t kMostBytes = int64_t{1} << 50;
+      const bool exchanged = communicates(instruction.kind);
+      const bool run = exchanged && operand.count > 1 && operand.stride > 0;
+      const bool devices =
+          inside(operand.index, 0, program_.devices) && inside(operand.device(operand.count - 1), 0, program_.devices);
       if (!ids || !enums || !inside(operand.offset, 0, kMostBytes) || !inside(operand.bytes, 0, kMostBytes) ||
-          !inside(operand.step, 0, kMostBytes)) {
+          !inside(operand.step, 0, kMostBytes) || (!run && (operand.count != 1 || operand.stride != 0)) ||
+          (exchanged && !devices)) {
         return wrong("instruction {} has an operand with a number out of range", instruction.id.index);
+      }
+      for_each_range(operand, [&](Bytes, Bytes) { ranges_ += exchanged ? 1 : 0; });
+      if (ranges_ > kMostRanges) {
+        return wrong("exchanges name more blocks than can be verified: plan for fewer devices or micro-batches");
       }
       const Buffer& buffer = program_.buffer(operand.buffer);
       if (buffer.device != instruction.device && (buffer.device != kHost || operand.access != Access::kRead)) {
@@ -283,6 +294,7 @@ class Structure {
   const Program& program_;
   const Graph* graph_;
   std::set<int> stage_devices_;  // devices of all stages so far
+  int64_t ranges_ = 0;           // ranges of bytes of all exchanges so far
 };
 
 }  // namespace

@@ -15,15 +15,19 @@ using planner::Role;
 
 namespace {
 
-// The source offsets of the blocks that each member sends to each other member, in the order of its operands.
+// The source offsets of the blocks that each member sends to each member on a rank, in the order of its operands.
 class Sources {
  public:
-  explicit Sources(const planner::Program& program) {
+  Sources(const planner::Program& program, int rank) {
     for (const Instruction& instruction : program.instructions) {
       for (const Operand& operand : instruction.operands) {
-        if (communicates(instruction.kind) && operand.role == Role::kSent) {
-          sent_[{instruction.group, instruction.device, operand.index}].push_back(
-              program.buffer(operand.buffer).offset + operand.offset);
+        const bool sent = communicates(instruction.kind) && operand.role == Role::kSent;
+        for (int k = 0; sent && k < operand.count; ++k) {
+          const int to = operand.device(k);
+          if (program.rank_of(to) == rank) {
+            sent_[{instruction.group, instruction.device, to}].push_back(program.buffer(operand.buffer).offset +
+                                                                         operand.place(k));
+          }
         }
       }
     }
@@ -44,7 +48,7 @@ class Sources {
 }  // namespace
 
 std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundMemory& memory, int rank) {
-  Sources sources(program);
+  Sources sources(program, rank);
   std::vector<Exchange> exchanges;
   for (const Instruction& instruction : program.instructions) {
     if (!communicates(instruction.kind) || program.rank_of(instruction.device) != rank) {
@@ -52,12 +56,14 @@ std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundM
     }
     Exchange exchange{.group = instruction.group, .device = instruction.device};
     for (const Operand& operand : instruction.operands) {
-      const planner::Buffer& buffer = program.buffer(operand.buffer);
       const bool sent = operand.role == Role::kSent;
-      const Bytes offset = buffer.offset + operand.offset;
-      (sent ? exchange.sends : exchange.receives)
-          .push_back({operand.index, &memory.arena(instruction.device), offset, operand.bytes,
-                      sent ? offset : sources.next(instruction.group, operand.index, instruction.device)});
+      for (int k = 0; k < operand.count; ++k) {
+        const int peer = operand.device(k);
+        const Bytes offset = program.buffer(operand.buffer).offset + operand.place(k);
+        (sent ? exchange.sends : exchange.receives)
+            .push_back({peer, &memory.arena(instruction.device), offset, operand.bytes,
+                        sent ? offset : sources.next(instruction.group, peer, instruction.device)});
+      }
     }
     exchanges.push_back(std::move(exchange));
   }
@@ -74,11 +80,13 @@ void set_density(const planner::Program& program, const Graph& graph, double den
     auto sent = exchange->sends.begin();
     auto received = exchange->receives.begin();
     for (const Operand& operand : instruction.operands) {
-      Block& block = operand.role == Role::kSent ? *sent++ : *received++;
       const planner::Buffer& buffer = program.buffer(operand.buffer);
-      if (buffer.purpose == planner::Purpose::kPairs) {
-        const int64_t count = graph.value(graph.param(buffer.param).value).type.elements(0, 0);
-        block.bytes = pairs_of(count, density) * static_cast<Bytes>(sizeof(GradientPair));
+      for (int k = 0; k < operand.count; ++k) {
+        Block& block = operand.role == Role::kSent ? *sent++ : *received++;
+        if (buffer.purpose == planner::Purpose::kPairs) {
+          const int64_t count = graph.value(graph.param(buffer.param).value).type.elements(0, 0);
+          block.bytes = pairs_of(count, density) * static_cast<Bytes>(sizeof(GradientPair));
+        }
       }
     }
     ++exchange;

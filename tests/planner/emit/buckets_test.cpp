@@ -123,7 +123,7 @@ TEST(Buckets, DamagedBucketsAreFound) {
   };
   for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather}) {
     // One weight of a bucket is replaced by another one.
-    expect_bucket_found("of device 0, which sends", [&](Program& p) {
+    expect_bucket_found("of device 2, which sends", [&](Program& p) {
       std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands);
     });
     // A bucket is exchanged twice before the update, which changes nothing.
@@ -166,7 +166,7 @@ TEST(Buckets, DamagedBucketsAreFound) {
   });
   expect_bucket_found("lack the gradient of `layer0.bn.weight` summed over replicas 0 to 1",
                       [&](Program& p) { all_of(p, Kind::kSumReplicas, 0)[1]->operands.clear(); });
-  expect_bucket_found("(all_gather) sends device 2 a block that it does not receive", [&](Program& p) {
+  expect_bucket_found("(all_gather) receives a block that device 2 does not send", [&](Program& p) {
     const auto sum = p.instructions.begin() + all_of(p, Kind::kSumReplicas, 0)[0]->id.index;
     const auto sent = p.instructions.begin() + all_of(p, Kind::kAllGather, 0)[0]->id.index;
     std::rotate(sum, sum + 1, sent + 1);

@@ -15,19 +15,19 @@ std::map<int, std::vector<LinkBytes>> loads_by_block(const Program& program, con
   std::map<int, std::vector<LinkBytes>> loads;
   std::set<std::tuple<int, BufferId, Bytes, int, int>> known;
   for (const Instruction& member : program.instructions) {
-    for (const Operand& block : member.operands) {
-      const int from = machine.node_of(member.device);
-      if (!communicates(member.kind) || block.role != Role::kSent || from == machine.node_of(block.index) ||
-          !known
-               .emplace(member.group, block.buffer, block.offset, machine.rank_of(block.index),
-                        machine.node_of(block.index))
-               .second) {
-        continue;
+    const int from = machine.node_of(member.device);
+    for (const Operand& operand : member.operands) {
+      for (int k = 0; k < operand.count && communicates(member.kind) && operand.role == Role::kSent; ++k) {
+        const int to = operand.device(k);
+        const std::tuple place(member.group, operand.buffer, operand.place(k), machine.rank_of(to),
+                               machine.node_of(to));
+        if (from != machine.node_of(to) && known.insert(place).second) {
+          auto& links = loads[member.group];
+          links.resize(static_cast<size_t>(machine.nodes()));
+          links[static_cast<size_t>(from)].sent += operand.bytes;
+          links[static_cast<size_t>(machine.node_of(to))].received += operand.bytes;
+        }
       }
-      auto& links = loads[member.group];
-      links.resize(static_cast<size_t>(machine.nodes()));
-      links[static_cast<size_t>(from)].sent += block.bytes;
-      links[static_cast<size_t>(machine.node_of(block.index))].received += block.bytes;
     }
   }
   return loads;

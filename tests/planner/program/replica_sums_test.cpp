@@ -112,7 +112,9 @@ std::vector<std::string> steps_of(const Program& program) {
     } else if (sends_slices(program, one)) {
       std::set<int> devices;
       for (const Operand& operand : one.operands) {
-        devices.insert(operand.index);
+        for (int k = 0; k < operand.count; ++k) {
+          devices.insert(operand.device(k));
+        }
       }
       steps.push_back(one.kind == Kind::kAllGather ? "to all" : "to");
       for (const int device : devices) {
@@ -220,7 +222,7 @@ TEST(ReplicaSums, DamagedRoundsAreFound) {
   // The rounds use the same memory for their terms, which holds no terms after the sums of the first round.
   expect_found(nothing, exchange_too_late);
   // A member is in another exchange of the first round.
-  expect_found("(reduce_scatter) sends device 6 a block that it does not receive", [](Program& p) {
+  expect_found("(reduce_scatter) receives a block that device 6 does not send", [](Program& p) {
     const int group = nth(p, Kind::kReduceScatter, 0).group;
     testing::find(p, [](const Instruction& one) {
       return one.kind == Kind::kReduceScatter && one.stage == 0 && one.replica == 2 && one.head < 0;

@@ -120,6 +120,28 @@ TEST(Choose, ImpossibleLimitsAreRejectedAfterAFewPrograms) {
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
 }
 
+// The graph of nearest classes is in the host's memory. A program of each pipeline shows how much a plan needs.
+TEST(Choose, GraphsThatExceedTheMemoryAreRejectedAfterTwoPrograms) {
+  Module module = narrow(true);
+  module.train.active_classes = {.kind = ActiveSpec::kKnn, .amount = 0.5, .neighbours = 16};
+  Subject subject(module, 8, 2);
+  ASSERT_GT(subject.candidates.size(), 20U);
+  MemoryFloor least{INT64_MAX, 0, INT64_MAX};
+  for (const Candidate& candidate : subject.candidates) {
+    const MemoryFloor floor = memory_floor(subject.space, candidate, candidate.setting.replicas);
+    least.total = std::min(least.total, floor.total);
+    least.node = std::min(least.node, floor.node);
+  }
+  for (const MemoryLimits& limits : {MemoryLimits{least.total - 1, 0}, MemoryLimits{kPlenty, 0, least.node - 1}}) {
+    const Choice choice = subject.choose_within(limits);
+    EXPECT_TRUE(choice.fitted.empty());
+    EXPECT_TRUE(choice.weights_alone);
+    EXPECT_LE(subject.realised, 2);
+    EXPECT_GT(limits.share(choice.smallest), 1);
+    EXPECT_GE(choice.refused.size(), subject.candidates.size());
+  }
+}
+
 int64_t kept_classes(const Fitted& fitted) {
   int64_t sum = 0;
   for (const HeadShard& shard : fitted.training.heads[0].shards) {
@@ -341,7 +363,10 @@ TEST(Choose, NoProgramNeedsLessThanItsMemoryFloor) {
                                      .head_bias = deterministic,
                                      .precision = precision});
         module.train.deterministic = deterministic;
-        Subject subject(module, 4);
+        if (head && precision == PrecisionMode::kF32) {
+          module.train.active_classes = {.kind = ActiveSpec::kKnn, .amount = 0.5, .neighbours = 16};
+        }
+        Subject subject(module, 4, 2);
         for (size_t i = 0; i < subject.candidates.size(); i += 3) {
           const Candidate& candidate = subject.candidates[i];
           const MemoryFloor floor = memory_floor(subject.space, candidate, candidate.decision.partials);
@@ -349,6 +374,7 @@ TEST(Choose, NoProgramNeedsLessThanItsMemoryFloor) {
           const Fitted lean = subject.lean(candidate);
           EXPECT_LE(floor.device, lean.largest_device) << to_text(candidate.setting);
           EXPECT_LE(floor.total, lean.memory.training) << to_text(candidate.setting);
+          EXPECT_LE(floor.node, lean.largest_node()) << to_text(candidate.setting);
           EXPECT_LE(one_partial.device, floor.device);
           EXPECT_GT(10 * floor.total, lean.memory.training) << "no bound to speak of";
           ++compared;

@@ -97,16 +97,20 @@ void plan_cluster(benchmark::State& state, int layers, int64_t nodes, bool repli
   const KernelFacts facts = testing::make_facts(training);
   const KernelFacts inference_facts = testing::make_facts(inference);
   size_t operands = 0;
+  int64_t blocks = 0;
   for (auto _ : state) {
     const Plan plan =
         make_plan(training, inference, facts, inference_facts, make_machine(cluster, {}, 1, kGiB), {}).value();
     operands = 0;
+    blocks = 0;
     for (const Instruction& one : plan.training.instructions) {
       operands += one.operands.size();
+      blocks += one.blocks();
     }
   }
   state.counters["nodes"] = static_cast<double>(nodes);
   state.counters["operands"] = static_cast<double>(operands);
+  state.counters["blocks"] = static_cast<double>(blocks);  // operands, where each block of a run counts
 }
 
 BENCHMARK_CAPTURE(search_all, nodes_1214_devices_8, 312, 512, 8)->Unit(benchmark::kMillisecond);
@@ -114,6 +118,7 @@ BENCHMARK_CAPTURE(search_all, nodes_998_devices_256, 256, 4096, 256)->Unit(bench
 BENCHMARK_CAPTURE(decide_within, nodes_1214_devices_8, 312, 512, 8, 0.7)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan_cluster, replicas_64, 16, 8, true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan_cluster, replicas_128, 16, 16, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan_cluster, replicas_256, 56, 32, true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan_cluster, devices_256, 4, 32, false)->Unit(benchmark::kMillisecond);
 
 }  // namespace

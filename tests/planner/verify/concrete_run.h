@@ -51,14 +51,14 @@ class ConcreteRun {
       for (size_t i = begin; i < end; ++i) {
         const Instruction& one = program_.instructions[i];
         for (const Operand& each : one.operands) {
-          uint8_t* const data = memory_.data(memory_.place(each));
-          if (each.role != role) {
-            continue;
-          }
-          if (role == Role::kSent) {
-            sent[{one.device, each.index}].emplace_back(data, data + each.bytes);
-          } else {
-            std::ranges::copy(sent[{each.index, one.device}].at(taken[{each.index, one.device}]++), data);
+          for (int k = 0; k < each.count && each.role == role; ++k) {
+            uint8_t* const data = memory_.data(memory_.place(each, each.step * k));
+            const int other = each.device(k);
+            if (role == Role::kSent) {
+              sent[{one.device, other}].emplace_back(data, data + each.bytes);
+            } else {
+              std::ranges::copy(sent[{other, one.device}].at(taken[{other, one.device}]++), data);
+            }
           }
         }
       }

@@ -139,6 +139,11 @@ void visit_operands(const Program& sound, Random& random, const Visit& visit) {
           sound.instructions[other].operands.empty() ? operands[at] : sound.instructions[other].operands.front();
       edit("another buffer in", [&](Program&, auto& all) { all[at].buffer = like.buffer; });
       edit("another offset in", [&](Program&, auto& all) { all[at].offset += 64; });
+      if (operands[at].count > 1) {
+        edit("a longer run in", [&](Program&, auto& all) { ++all[at].count; });
+        edit("a shorter run in", [&](Program&, auto& all) { --all[at].count; });
+        edit("another step in", [&](Program&, auto& all) { all[at].step += 64; });
+      }
     }
   }
 }

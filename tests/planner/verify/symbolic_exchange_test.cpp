@@ -68,8 +68,8 @@ TEST(SymbolicExchange, SwappedOperandsOfTwoExchangesAreFound) {
   EXPECT_GT(swapped, 3000);
 }
 
-// Damages exchanges at blocks that a seed selects: one block less, one block more, a block of another size, a block for
-// another device, and two blocks in another order.
+// Damages exchanges at operands that a seed selects: one operand less, one more, blocks of another size or for another
+// device, two blocks in another order, a run that is longer or shorter, and one with other steps.
 TEST(SymbolicExchange, BlocksThatDoNotFitTogetherAreFound) {
   const std::vector<std::function<bool(Instruction&, size_t)>> damages{
       [](Instruction& one, size_t at) {
@@ -101,6 +101,20 @@ TEST(SymbolicExchange, BlocksThatDoNotFitTogetherAreFound) {
         }
         std::swap(one.operands[at], one.operands[at - 1]);
         return true;
+      },
+      [](Instruction& one, size_t at) {
+        ++one.operands[at].count;
+        one.operands[at].stride = std::max<int16_t>(1, one.operands[at].stride);
+        return true;
+      },
+      [](Instruction& one, size_t at) { return --one.operands[at].count > 0; },
+      [](Instruction& one, size_t at) {
+        one.operands[at].step += 4;
+        return one.operands[at].count > 1;
+      },
+      [](Instruction& one, size_t at) {
+        ++one.operands[at].stride;
+        return one.operands[at].count > 1;
       }};
   std::mt19937_64 random(printed_seed());
   int damaged = 0;

@@ -68,7 +68,7 @@ TEST(VerifyCompression, EachReplicaOfAStageCompressesOnceAndSendsItsPairsToTheOt
 }
 
 TEST(VerifyCompression, ACompressionWithAnotherPlaceOrStateIsFound) {
-  expect_found("(stem.weight.pairs) lack the pairs of `stem.weight` from sender 1; they hold nothing", [](Program& p) {
+  expect_found("(stem.weight.pairs) lack the pairs of `stem.weight`; they hold nothing", [](Program& p) {
     Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kCompress && i.replica == 1; });
     operand(one, Role::kPairs).offset = 0;  // the memory of replica 0's pairs
   });
@@ -233,7 +233,7 @@ TEST(VerifyCompression, DamagedSumsOfANodeAreFound) {
     const Instruction again = *sum;
     p.instructions.insert(last.base(), again);
   });
-  expect_operands("lack the pairs of `stem.weight` from sender 0; they hold nothing", [](Program& p) {
+  expect_operands("lack the pairs of `stem.weight`; they hold nothing", [](Program& p) {
     Instruction& one = find(p, Kind::kCompress);
     one.operands.erase(one.operands.begin(), one.operands.begin() + 5);
   });

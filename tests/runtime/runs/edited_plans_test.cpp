@@ -148,6 +148,8 @@ const std::vector<Edit>& all_edits() {
       of_operand(&Operand::node),
       of_operand(&Operand::param),
       of_operand(&Operand::index),
+      of_operand(&Operand::count),
+      of_operand(&Operand::stride),
       of_operand(&Operand::offset),
       of_operand(&Operand::bytes),
       of_operand(&Operand::step),
