@@ -68,14 +68,8 @@ TEST(ReplicaSums, TermsOfARoundReuseTheMemoryOfTheRoundBefore) {
   EXPECT_EQ(ReplicaSums(6, 2).terms(60, 0), 30 * 4) << "one term of a half, then two of a sixth";
 }
 
-Machine nodes_of(std::vector<int> device_nodes) {
-  Machine machine = testing::make_test_machine(static_cast<int>(device_nodes.size()));
-  machine.device_nodes = std::move(device_nodes);
-  return machine;
-}
-
-int on(std::vector<int> device_nodes, const std::vector<std::vector<int>>& stages) {
-  return replicas_of_node(nodes_of(std::move(device_nodes)), stages);
+int on(const std::vector<int>& device_nodes, const std::vector<std::vector<int>>& stages) {
+  return replicas_of_node(device_nodes, stages);
 }
 
 TEST(ReplicaSums, ReplicasPerNodeAreThoseCommonToAllStages) {
@@ -143,7 +137,8 @@ TEST(ReplicaSums, ANodeSendsItsOwnSumAndNotThoseOfItsReplicas) {
     if (node_replicas == 1) {
       made = testing::make_case({.replicas = 4, .devices = 8});
     }
-    Machine machine = nodes_of({0, 0, 0, 0, 1, 1, 1, 1});
+    Machine machine = testing::make_test_machine(8);
+    machine.device_nodes = {0, 0, 0, 0, 1, 1, 1, 1};
     machine.ranks = 2;
     std::map<Kind, Bytes> bytes;  // bytes that node 0 sends
     const auto loads = link_loads(made.program, machine);
