@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <tuple>
 #include <vector>
 
 #include "planner/program/decision.h"
@@ -46,6 +47,10 @@ struct Candidate {
   bool proven = false;       // no cuts with chosen layers to run again have a smaller objective within the limits
   Bytes largest_node() const;
 };
+
+// Returns the place of a setting with such a step in an order of plans: first the time in thousandths, since smaller
+// differences are below the accuracy of a prediction; then the numbers of stages, micro-batches and replicas.
+std::tuple<int64_t, int, int, int> order_of(const Setting& setting, Seconds step);
 
 // The memory that the stages of a pipeline may hold; 0: no limit. The limits of several stages together are only for
 // Recompute::kAuto.
