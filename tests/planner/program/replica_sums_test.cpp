@@ -235,16 +235,16 @@ TEST(ReplicaSums, DamagedRoundsAreFound) {
   });
 }
 
-TEST(ReplicaSums, ReplicasPerNodeMustDivideTheNumberOfReplicas) {
+TEST(ReplicaSums, ReplicasPerNodeAreThoseOfTheDevices) {
   const testing::CaseOptions nodes{.replicas = 4, .nodes = 2, .devices = 8};
   for (const int count : {0, -1, 3, 5, 1 << 30}) {
     testing::expect_found(
         "of them on a node", [&](Program& p) { p.node_replicas = count; }, nodes);
   }
-  // The replicas per node state the size of the terms. A smaller size than that of the program's terms is harmless.
   testing::expect_found(
-      "weight.terms) has", [](Program& p) { p.node_replicas = 1; }, nodes);
-  testing::expect_same_results([](Program& p) { p.node_replicas = 2; }, {.replicas = 4, .devices = 8});
+      "1 replicas sum on a node first", [](Program& p) { p.node_replicas = 1; }, nodes);
+  testing::expect_found("2 replicas sum on a node first", [](Program& p) { p.node_replicas = 2; },
+                        {.replicas = 4, .devices = 8});
 }
 
 }  // namespace
