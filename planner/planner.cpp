@@ -58,7 +58,6 @@ struct Found {
   std::vector<Setting> settings;
   std::vector<Candidate> candidates;
   Choice choice;
-  bool complete = true;  // false: the time for the search was over
 };
 
 // Searches all legal settings. If the time for the search is limited, those that are likely to be fast come first.
@@ -76,16 +75,16 @@ Result<Found> find_plans(SearchInput& space, const FitInput& input, Certifier& c
     return Error{ErrorKind::kContent, "XG0608", "no cuts put every pinned layer on its stage",
                  "stages hold layers in the order in which the model has them, and none is empty", span};
   }
-  found.complete = !space.is_over();
+  const bool complete = !space.is_over();
   const MemoryLimits limits = memory_limits(training, space.machine);
   XRUN_ASSIGN(found.choice, choose(input, found.candidates, limits, {.wanted = wanted}));
-  if (found.choice.fitted.empty() && !found.complete) {
+  if (found.choice.fitted.empty() && !complete) {
     // None of the settings that were reached in time fits, so the others are searched until a program fits.
     space.in_time = nullptr;
     XRUN_ASSIGN(found.candidates, search(space, found.settings));
     XRUN_ASSIGN(found.choice, choose(input, found.candidates, limits, {.wanted = 1}));
   }
-  found.complete = found.complete && found.choice.complete;
+  found.choice.complete = found.choice.complete && complete;
   return found;
 }
 
@@ -121,12 +120,12 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   Fitted& best = choice.fitted[0];
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = best.predicted;
-  plan.why = explain(space, choice, found.candidates);
+  plan.why = explain(space, choice, found.candidates, found.settings);
   plan.alternatives = list_alternatives(choice.fitted);
   plan.other_kinds = list_other_kinds(choice, found.candidates);
   XRUN_ASSIGN(plan.certificate, certifier.certify(found.settings, limits, best));
-  plan.certificate->complete = found.complete;
-  plan.certificate->compared = found.complete ? 0 : choice.compared;
+  plan.certificate->complete = choice.complete;
+  plan.certificate->compared = choice.complete ? 0 : choice.compared;
   plan.training = std::move(best.training);
   XRUN_TRY(add_step_programs(plan, training, training_facts));
   plan.graphs = graph_builds(plan.training, cost);

@@ -229,7 +229,7 @@ Result<Program> Emitter::run() {
   for (const Stage& stage : program_.stages) {
     devices.push_back(stage.devices);
   }
-  program_.node_replicas = replicas_of_node(request_.machine, devices);
+  program_.node_replicas = replicas_of_node(program_.device_nodes, devices);
   if (program_.training) {
     program_.sender_replicas = replicas_of_sender(request_.module.train.compress, request_.machine, devices);
   }

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "graph/cost.h"
+#include "planner/cost/cost_model.h"
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
@@ -48,16 +48,6 @@ std::vector<LocalUse> local_uses(const Graph& graph, const std::vector<NodeId>& 
 }
 
 }  // namespace
-
-// Estimates the time of a node as the cost model does (planner/cost/cost_model.cpp).
-Seconds Emitter::node_time(NodeId id) const {
-  const auto at = static_cast<size_t>(id.index);
-  const KernelFact fact = at < request_.facts.nodes.size() ? request_.facts.nodes[at] : KernelFact();
-  const OpCost cost = cost_of(graph_, graph_.node(id));
-  const auto rows = static_cast<double>(program_.norm_rows);
-  return fact.time.value_or(std::max(fact.work * cost.flops * rows / request_.facts.flops_per_second_f32,
-                                     static_cast<double>(cost.bytes) * rows / request_.facts.bytes_per_second));
-}
 
 // Finds the segments of the pass. The pass stays whole if the decision does not ask for segments, if layers are
 // computed again, since each segment would need its own part of them, and if gradients are compressed.
@@ -120,10 +110,11 @@ void Emitter::cut_last_pass() {
 
 // Divides the time of the pass among its segments, in proportion to the estimated times of their nodes.
 void Emitter::divide_time(Seconds whole) {
+  const CostModel cost(request_.facts, request_.machine);
   Seconds sum = 0;
   for (Segment& segment : segments_) {
     for (const NodeId id : segment.nodes) {
-      segment.time += node_time(id);
+      segment.time += cost.node(graph_, id, program_.norm_rows);
     }
     sum += segment.time;
   }

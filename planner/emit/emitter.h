@@ -174,7 +174,6 @@ class Emitter {
   void cut_last_pass();
   void divide_time(Seconds whole);
   void emit_segment(const Segment& segment);
-  Seconds node_time(NodeId id) const;
 
   // emit_tied_sums.cpp
   void emit_tied_sums();

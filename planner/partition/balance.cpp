@@ -1,16 +1,12 @@
 #include "planner/partition/balance.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <limits>
 
 #include "graph/base/check.h"
 
 namespace xrun::planner {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> prefix_sums(const std::vector<double>& weights) {
   std::vector<double> sums(weights.size() + 1, 0);
@@ -47,32 +43,6 @@ Cuts fill(const std::vector<double>& sums, int stages, double limit) {
 }  // namespace
 
 Cuts balance(const std::vector<double>& weights, int stages) {
-  const int n = static_cast<int>(weights.size());
-  XRUN_CHECK(stages >= 1 && stages <= n, "between one stage and as many as layers");
-  const std::vector<double> sums = prefix_sums(weights);
-  std::vector<std::vector<double>> best(static_cast<size_t>(stages) + 1,
-                                        std::vector<double>(static_cast<size_t>(n) + 1, kInfinity));
-  std::vector<std::vector<int>> from(best.size(), std::vector<int>(static_cast<size_t>(n) + 1, -1));
-  best[0][0] = 0;
-  for (size_t s = 1; s < best.size(); ++s) {
-    for (size_t j = s; j <= static_cast<size_t>(n); ++j) {
-      for (size_t i = s - 1; i < j; ++i) {
-        const double largest = std::max(best[s - 1][i], sums[j] - sums[i]);
-        if (largest < best[s][j]) {
-          best[s][j] = largest;
-          from[s][j] = static_cast<int>(i);
-        }
-      }
-    }
-  }
-  Cuts cuts(static_cast<size_t>(stages) + 1, n);
-  for (int s = stages; s > 0; --s) {
-    cuts[static_cast<size_t>(s) - 1] = from[static_cast<size_t>(s)][static_cast<size_t>(cuts[static_cast<size_t>(s)])];
-  }
-  return cuts;
-}
-
-Cuts balance_by_bisection(const std::vector<double>& weights, int stages) {
   XRUN_CHECK(stages >= 1 && stages <= static_cast<int>(weights.size()), "between one stage and as many as layers");
   const std::vector<double> sums = prefix_sums(weights);
   // Non-negative floating-point numbers are ordered like their bits as integers, so the bisection runs over the bits.
@@ -83,15 +53,6 @@ Cuts balance_by_bisection(const std::vector<double>& weights, int stages) {
     fill(sums, stages, std::bit_cast<double>(middle)).empty() ? low = middle + 1 : high = middle;
   }
   return fill(sums, stages, std::bit_cast<double>(high));
-}
-
-double bottleneck(const std::vector<double>& weights, const Cuts& cuts) {
-  const std::vector<double> sums = prefix_sums(weights);
-  double largest = 0;
-  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
-    largest = std::max(largest, sums[static_cast<size_t>(cuts[s + 1])] - sums[static_cast<size_t>(cuts[s])]);
-  }
-  return largest;
 }
 
 }  // namespace xrun::planner

@@ -11,12 +11,8 @@ namespace xrun::planner {
 using Cuts = std::vector<int>;
 
 // Returns the cuts that minimise the largest stage. `weights` has the weight of each layer; the size of a stage is the
-// sum of its weights. Uses dynamic programming over all cuts, O(stages n²). REQUIRES: 1 <= stages <= number of weights.
+// sum of its weights. Found by bisection over the size of the largest stage, O(64 n). The result is exact because the
+// bisection ends at neighbouring floating-point numbers. REQUIRES: 1 <= stages <= number of weights.
 Cuts balance(const std::vector<double>& weights, int stages);
-// Returns optimal cuts like `balance`, found by bisection over the size of the largest stage, O(64 n). The result is
-// exact because the bisection ends at neighbouring floating-point numbers.
-Cuts balance_by_bisection(const std::vector<double>& weights, int stages);
-// Returns the size of the largest stage of these cuts.
-double bottleneck(const std::vector<double>& weights, const Cuts& cuts);
 
 }  // namespace xrun::planner

@@ -226,7 +226,7 @@ GraphCuts cut_order(const Graph& graph, const std::vector<int>& order, int stage
   for (const int layer : order) {
     times.push_back(graph.times[static_cast<size_t>(layer)]);
   }
-  const Cuts cuts = balance_by_bisection(times, stages);
+  const Cuts cuts = balance(times, stages);
   std::vector<std::vector<int>> made;
   for (size_t s = 0; s + 1 < cuts.size(); ++s) {
     made.emplace_back(order.begin() + cuts[s], order.begin() + cuts[s + 1]);

@@ -22,7 +22,7 @@ CompressionOwners::CompressionOwners(const Program& program, const Module& modul
 }
 
 int replicas_of_sender(const CompressSpec& compress, const Machine& machine, std::span<const std::vector<int>> stages) {
-  return compress.is_on() && compress.per_node ? longest_runs(machine, stages) : 1;
+  return compress.is_on() && compress.per_node ? longest_runs(machine.device_nodes, stages) : 1;
 }
 
 }  // namespace xrun::planner

@@ -15,10 +15,10 @@ Slice part_of(Slice slice, int i, int n) {
 }
 
 // Whether each group of `count` consecutive replicas of a stage is on one node. `devices` has each replica's device.
-bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int count) {
-  for (size_t r = 0; r < devices.size(); ++r) {
+bool fits_nodes(std::span<const int> device_nodes, const std::vector<int>& devices, int count) {
+  for (size_t r = 0; r < devices.size() && !device_nodes.empty(); ++r) {
     const size_t first = r - r % static_cast<size_t>(count);
-    if (machine.node_of(devices[r]) != machine.node_of(devices[first])) {
+    if (device_nodes[static_cast<size_t>(devices[r])] != device_nodes[static_cast<size_t>(devices[first])]) {
       return false;
     }
   }
@@ -68,10 +68,10 @@ Bytes ReplicaSums::terms(int64_t count, int replica) const {
   return most;
 }
 
-int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages) {
+int longest_runs(std::span<const int> device_nodes, std::span<const std::vector<int>> stages) {
   const int replicas = stages.empty() ? 1 : static_cast<int>(stages[0].size());
   for (int count = replicas; count > 1; --count) {
-    const auto fits = [&](const std::vector<int>& devices) { return fits_nodes(machine, devices, count); };
+    const auto fits = [&](const std::vector<int>& devices) { return fits_nodes(device_nodes, devices, count); };
     if (replicas % count == 0 && std::ranges::all_of(stages, fits)) {
       return count;
     }
@@ -79,8 +79,8 @@ int longest_runs(const Machine& machine, std::span<const std::vector<int>> stage
   return 1;
 }
 
-int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages) {
-  const int count = longest_runs(machine, stages);
+int replicas_of_node(std::span<const int> device_nodes, std::span<const std::vector<int>> stages) {
+  const int count = longest_runs(device_nodes, stages);
   const bool all = !stages.empty() && count == static_cast<int>(stages[0].size());
   return all ? 1 : count;  // if all replicas are on one node, one round is enough
 }

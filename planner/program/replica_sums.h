@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "graph/base/units.h"
-#include "planner/program/machine.h"
 #include "planner/program/program.h"
 
 namespace xrun::planner {
@@ -55,9 +54,10 @@ class ReplicaSums {
 };
 
 // Returns the largest n such that every group of n consecutive replicas that begins at a multiple of n is on one node.
-// `stages` has the devices of each stage, by replica.
-int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages);
-// Returns Program::node_replicas for a machine and the devices of the stages.
-int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages);
+// `device_nodes` has the node of each device, or is empty if there is one node; `stages` has the devices of each stage,
+// by replica.
+int longest_runs(std::span<const int> device_nodes, std::span<const std::vector<int>> stages);
+// Returns Program::node_replicas for these devices.
+int replicas_of_node(std::span<const int> device_nodes, std::span<const std::vector<int>> stages);
 
 }  // namespace xrun::planner

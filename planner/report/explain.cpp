@@ -16,6 +16,15 @@ using Verdict = Rival::Verdict;
 // Candidates are sorted by their times rounded to thousandths, so a later candidate may be faster by this fraction.
 constexpr double kAlike = 1e-3;
 
+// A search, whose choice is explained. Not all settings have candidates.
+struct Searched {
+  const SearchInput& input;
+  const Choice& choice;
+  const std::vector<Candidate>& candidates;
+  const std::vector<Setting>& settings;
+  const Setting& chosen() const { return choice.fitted[0].candidate.setting; }
+};
+
 Rival rival_of(const Setting& setting, const Prediction& predicted, Bytes memory, Seconds plan_step) {
   Rival rival{.stages = setting.stages,
               .replicas = setting.replicas,
@@ -29,17 +38,18 @@ Rival rival_of(const Setting& setting, const Prediction& predicted, Bytes memory
 }
 
 // Returns the fastest of the settings for which `wanted` is true. Times are taken from programs if programs were made,
-// else they are estimates. A setting whose estimate is faster than the plan was not compared: no program was made,
-// because others of its kind were tried first.
+// else they are estimates. A setting was not compared if the search ended before it, or if its estimate is faster than
+// the plan: no program was made, because others of its kind were tried first.
 template <typename Wanted>
-std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>& candidates, const Wanted& wanted) {
+std::optional<Rival> fastest(const Searched& search, const Wanted& wanted) {
+  const Choice& choice = search.choice;
   const Fitted& chosen = choice.fitted[0];
   for (const Fitted& one : choice.fitted) {
     if (const Setting& setting = one.candidate.setting; wanted(setting)) {
       return rival_of(setting, one.predicted, one.largest_device, chosen.predicted.step);
     }
   }
-  for (const Candidate& one : candidates) {
+  for (const Candidate& one : search.candidates) {
     if (wanted(one.setting)) {
       Rival rival = rival_of(one.setting, one.predicted, one.largest_stage, chosen.candidate.predicted.step);
       rival.is_estimate = true;
@@ -51,7 +61,15 @@ std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>&
       return rival;
     }
   }
-  return std::nullopt;
+  const auto missed = std::ranges::find_if(search.settings, wanted);
+  if (choice.complete || missed == search.settings.end()) {
+    return std::nullopt;
+  }
+  return Rival{.stages = missed->stages,
+               .replicas = missed->replicas,
+               .micro_batches = missed->micro_batches,
+               .verdict = Verdict::kNotCompared,
+               .is_estimate = true};
 }
 
 // Sets the cause of a reason, and the number to which the cause refers.
@@ -60,9 +78,13 @@ void set_cause(Reason& reason, Cause cause, int64_t count = 0) {
   reason.count = count;
 }
 
-void set_rival(Reason& reason, const Rival& rival) {
-  reason.cause = Cause::kRival;
-  reason.rival = rival;
+// Sets the cause of a decision that a hint makes, or that was compared with the settings for which `wanted` is true.
+// Returns false if there is neither.
+template <typename Wanted>
+bool set_compared(Reason& reason, const Searched& search, bool hinted, const Wanted& wanted) {
+  reason.rival = hinted ? std::nullopt : fastest(search, wanted);
+  reason.cause = hinted ? Cause::kAskedFor : reason.rival ? Cause::kRival : Cause::kNothingElse;
+  return reason.cause != Cause::kNothingElse;
 }
 
 // Sets the reason why no candidate has `wanted` stages.
@@ -99,68 +121,55 @@ void set_only_replicas(Reason& reason, const SearchInput& input, int stages) {
   set_cause(reason, partials_forbid ? Cause::kPartials : Cause::kRowBlocks, partials_forbid ? partials : 0);
 }
 
-Reason explain_stages(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
-  const int stages = choice.fitted[0].candidate.setting.stages;
+Reason explain_stages(const Searched& search) {
+  const int stages = search.chosen().stages;
   const int wanted = stages == 1 ? 2 : stages - 1;
   Reason reason{.key = Key::kStages, .value = stages};
-  const auto other = fastest(choice, candidates, [&](const Setting& s) { return s.stages == wanted; });
-  if (input.module.schedule.stages) {
-    set_cause(reason, Cause::kAskedFor);
-  } else if (input.machine.devices == 1) {
+  const bool hinted = search.input.module.schedule.stages.has_value();
+  if (set_compared(reason, search, hinted, [&](const Setting& s) { return s.stages == wanted; })) {
+    return reason;
+  }
+  if (search.input.machine.devices == 1) {
     set_cause(reason, Cause::kOneDevice);
-  } else if (other) {
-    set_rival(reason, *other);
   } else {
-    set_only_stages(reason, input, wanted);
+    set_only_stages(reason, search.input, wanted);
   }
   return reason;
 }
 
-Reason explain_replicas(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
-  const Setting& setting = choice.fitted[0].candidate.setting;
+Reason explain_replicas(const Searched& search) {
+  const Setting& setting = search.chosen();
   Reason reason{.key = Key::kReplicas, .value = setting.replicas};
-  const auto other = fastest(choice, candidates, [&](const Setting& s) {
-    return s.stages == setting.stages && s.replicas != setting.replicas;
-  });
-  if (input.module.schedule.replicas) {
-    set_cause(reason, Cause::kAskedFor);
-  } else if (other) {
-    set_rival(reason, *other);
-  } else if (input.machine.devices == 1) {
+  const bool hinted = search.input.module.schedule.replicas.has_value();
+  if (set_compared(reason, search, hinted,
+                   [&](const Setting& s) { return s.stages == setting.stages && s.replicas != setting.replicas; })) {
+    return reason;
+  }
+  if (search.input.machine.devices == 1) {
     set_cause(reason, Cause::kOneDevice);
   } else {
-    set_only_replicas(reason, input, setting.stages);
+    set_only_replicas(reason, search.input, setting.stages);
   }
   return reason;
 }
 
-Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
-  const Setting& setting = choice.fitted[0].candidate.setting;
+Reason explain_micro_batches(const Searched& search) {
+  const Setting& setting = search.chosen();
   Reason reason{.key = Key::kMicroBatches,
                 .value = setting.micro_batches,
-                .rows = choice.fitted[0].candidate.decision.batch / setting.micro_batches};
-  const auto other = fastest(choice, candidates, [&](const Setting& s) {
+                .rows = search.choice.fitted[0].candidate.decision.batch / setting.micro_batches};
+  set_compared(reason, search, search.input.module.schedule.micro_batches.has_value(), [&](const Setting& s) {
     return s.stages == setting.stages && s.replicas == setting.replicas && s.micro_batches > setting.micro_batches;
   });
-  if (input.module.schedule.micro_batches) {
-    set_cause(reason, Cause::kAskedFor);
-  } else if (other) {
-    set_rival(reason, *other);
-  }
   return reason;
 }
 
-Reason explain_pipeline(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
-  const Setting& setting = choice.fitted[0].candidate.setting;
+Reason explain_pipeline(const Searched& search) {
+  const Setting& setting = search.chosen();
   Reason reason{.key = Key::kPipeline, .value = static_cast<int64_t>(setting.pipeline)};
-  const auto other = fastest(choice, candidates, [&](const Setting& s) {
+  set_compared(reason, search, search.input.module.schedule.pipeline.has_value(), [&](const Setting& s) {
     return s.stages == setting.stages && s.replicas == setting.replicas && s.pipeline != setting.pipeline;
   });
-  if (input.module.schedule.pipeline) {
-    set_cause(reason, Cause::kAskedFor);
-  } else if (other) {
-    set_rival(reason, *other);
-  }
   return reason;
 }
 
@@ -236,13 +245,12 @@ int recomputed_layers(const Program& program) {
   return static_cast<int>(count);
 }
 
-std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates) {
-  std::vector<Reason> reasons;
-  reasons.push_back(explain_stages(choice, candidates, input));
-  reasons.push_back(explain_replicas(choice, candidates, input));
-  reasons.push_back(explain_micro_batches(choice, candidates, input));
-  if (choice.fitted[0].candidate.setting.stages > 1) {
-    reasons.push_back(explain_pipeline(choice, candidates, input));
+std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates,
+                            const std::vector<Setting>& settings) {
+  const Searched search{input, choice, candidates, settings};
+  std::vector<Reason> reasons{explain_stages(search), explain_replicas(search), explain_micro_batches(search)};
+  if (search.chosen().stages > 1 || search.chosen().pipeline == PipelineKind::kOneFOneB) {
+    reasons.push_back(explain_pipeline(search));
   }
   for (Reason& reason : explain_shards(choice.fitted[0], input)) {
     reasons.push_back(std::move(reason));
@@ -289,8 +297,9 @@ std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
 
 std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vector<Candidate>& candidates) {
   const Fitted& chosen = choice.fitted[0];
+  // With one stage, the pipelines are alike.
   const auto kind_of = [](const Setting& setting) {
-    return std::tuple(setting.stages, setting.replicas, setting.pipeline);
+    return std::tuple(setting.stages, setting.replicas, setting.stages == 1 ? PipelineKind::kGpipe : setting.pipeline);
   };
   std::set<std::tuple<int, int, PipelineKind>> seen{kind_of(chosen.candidate.setting)};
   std::vector<Alternative> others;

@@ -10,9 +10,11 @@
 
 namespace xrun::planner {
 
-// Returns the reasons for stages, replicas, micro-batches, shards, recompute and, with several stages, the pipeline.
-// The first element of `choice.fitted` is the plan.
-std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates);
+// Returns the reasons for stages, replicas, micro-batches, shards, recompute and, unless it is GPipe with one stage,
+// the pipeline. The first element of `choice.fitted` is the plan, and `settings` are all settings of the search, some
+// of which have no candidate.
+std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates,
+                            const std::vector<Setting>& settings);
 
 // Returns the fastest programs that were compared with the plan, which is the first element of `fitted`; fastest first,
 // at most five.

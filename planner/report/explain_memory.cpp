@@ -173,11 +173,16 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
   const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
   const std::string needed = format_bytes(memory_for(exceeded, smallest));
-  error.message =
-      of_node ? "does not fit: a node needs " + needed + ", " + format_bytes(limits.node) + " are usable on each"
-      : whole ? "does not fit: the plan needs " + needed + ", " + format_bytes(limits.total) + " are usable" +
-                    (clustered ? " of what `cluster` gives" : "")
-              : "does not fit: a device needs " + needed + ", memory_limit is " + format_bytes(limits.device);
+  const std::string usable = whole ? format_bytes(of_node ? limits.node : limits.total) + " are usable"
+                                   : "memory_limit is " + format_bytes(limits.device);
+  error.message = "does not fit: the smallest plan found needs " + needed +
+                  (of_node ? " on a node, "
+                   : whole ? ", "
+                           : " on a device, ") +
+                  usable +
+                  (of_node              ? " on each"
+                   : whole && clustered ? " of what `cluster` gives"
+                                        : "");
   error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
   if (!whole && input.module.schedule.memory_limit) {
     error.span = input.module.schedule.memory_limit->span;

@@ -145,16 +145,6 @@ Status check_schedule(const Schedule& schedule) {
   return check_progress(schedule);
 }
 
-int in_flight(const Schedule& schedule, int stage) {
-  int now = 0;
-  int most = 0;
-  for (const Action& action : schedule.orders[static_cast<size_t>(stage)]) {
-    now += action.kind == ActionKind::kForward ? 1 : action.kind == ActionKind::kBackward ? -1 : 0;
-    most = std::max(most, now);
-  }
-  return most;
-}
-
 std::string to_text(const Action& action) {
   const char* kind = action.kind == ActionKind::kForward ? "F" : action.kind == ActionKind::kBackward ? "B" : "H";
   return kind + std::to_string(action.index);

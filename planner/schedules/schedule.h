@@ -36,6 +36,7 @@ struct ScheduleRequest {
   int micro_batches = 1;          // per replica
   int head_passes = 0;            // 0: no sharded head; 1: one pass for the whole step; else one for each micro-batch
   Seconds head = 0;               // time of one head pass
+  std::vector<bool> shards;       // index: stage; whether a head pass keeps its devices busy; empty: all stages
 };
 
 // The order of actions of each stage, which is equal for all replicas. Devices without a stage have only head shards
@@ -65,10 +66,6 @@ Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request);
 //   - Stages that run their lists in order do not deadlock.
 // Errors: kContent that names the fault and its place.
 Status check_schedule(const Schedule& schedule);
-
-// Returns the largest number of micro-batches that are in a stage at the same time: their forward pass has begun and
-// their backward pass has not ended.
-int in_flight(const Schedule& schedule, int stage);
 
 std::string to_text(const Action& action);      // "F0", "B3", "H1"
 std::string to_text(const Schedule& schedule);  // one line per stage

@@ -22,7 +22,9 @@ class Run {
     forward_.assign(stages, std::vector<Seconds>(count, -1));
     backward_ = forward_;
     std::ranges::fill(forward_.front(), 0);
-    std::ranges::fill(backward_.back(), 0);
+    if (schedule.head_passes == 0) {
+      std::ranges::fill(backward_.back(), 0);
+    }
     times_.stages.resize(stages);
     for (size_t s = 0; s < stages; ++s) {
       times_.stages[s].reserve(schedule.orders[s].size());
@@ -57,17 +59,31 @@ class Run {
     return std::max(posted_[from], posted_[to]) + request_.hops[later];
   }
 
-  // A head pass starts when every stage has reached it.
+  bool has_shards(size_t s) const { return request_.shards.empty() || request_.shards[s]; }
+
   bool head_pass() {
-    Seconds start = 0;
+    const Action action{ActionKind::kHead, static_cast<int>(times_.heads.size())};
+    Seconds start = times_.heads.empty() ? 0 : times_.heads.back().end;
     for (size_t s = 0; s < next_.size(); ++s) {
-      if (next_[s] >= schedule_.orders[s].size() || schedule_.orders[s][next_[s]].kind != ActionKind::kHead) {
-        return false;
+      if (has_shards(s) || s + 1 == next_.size()) {
+        if (next_[s] >= schedule_.orders[s].size() || schedule_.orders[s][next_[s]] != action) {
+          return false;
+        }
+        start = std::max(start, clock_[s]);
       }
-      start = std::max(start, clock_[s]);
     }
+    const Seconds end = start + request_.head;
+    times_.heads.push_back({action, start, end});
     for (size_t s = 0; s < next_.size(); ++s) {
-      record(s, start, start + request_.head);
+      if (has_shards(s)) {
+        record(s, start, end);
+      }
+    }
+    next_.back() += has_shards(next_.size() - 1) ? 0 : 1;
+    for (size_t i = 0; i < backward_.back().size(); ++i) {
+      if (schedule_.head_passes == 1 || action.index == static_cast<int>(i)) {
+        backward_.back()[i] = end;
+      }
     }
     return true;
   }
@@ -76,7 +92,9 @@ class Run {
     const Action action = schedule_.orders[s][next_[s]];
     const auto i = static_cast<size_t>(action.index);
     if (action.kind == ActionKind::kHead) {
-      return false;
+      const bool passes_by = !has_shards(s) && s + 1 < next_.size();
+      next_[s] += passes_by ? 1 : 0;
+      return passes_by;
     }
     const bool is_forward = action.kind == ActionKind::kForward;
     const Seconds ready = (is_forward ? forward_ : backward_)[s][i];

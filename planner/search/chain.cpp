@@ -232,44 +232,4 @@ Chain make_chain(const Module& module, const CostModel& cost) {
   return chain;
 }
 
-std::vector<ValueId> received_values(const Graph& graph, const Chain& chain, int begin, int end) {
-  std::vector<ValueId> values;
-  for (int i = begin; i < end; ++i) {
-    for (const ValueId id : graph.node(chain.nodes[static_cast<size_t>(i)]).inputs) {
-      const int made = producer_position(graph, chain, id);
-      if (made >= 0 && made < begin && std::find(values.begin(), values.end(), id) == values.end()) {
-        values.push_back(id);
-      }
-    }
-  }
-  std::sort(values.begin(), values.end());
-  return values;
-}
-
-std::vector<ValueId> kept_values(const Graph& graph, const Chain& chain, int begin, int end,
-                                 const std::vector<bool>& recomputed) {
-  std::vector<bool> kept(graph.values.size(), false);
-  const auto read = [&](NodeId node) {
-    for (const ValueId id : graph.node(node).inputs) {
-      const int made = producer_position(graph, chain, id);
-      const bool again = made >= begin && made < end && recomputed[static_cast<size_t>(made)];
-      kept[static_cast<size_t>(id.index)] = kept[static_cast<size_t>(id.index)] || (made >= 0 && !again);
-    }
-  };
-  for (int i = begin; i < end; ++i) {
-    const auto p = static_cast<size_t>(i);
-    std::for_each(chain.backward[p].begin(), chain.backward[p].end(), read);
-    if (recomputed[p]) {
-      read(chain.nodes[p]);
-    }
-  }
-  std::vector<ValueId> values;
-  for (size_t v = 0; v < kept.size(); ++v) {
-    if (kept[v]) {
-      values.push_back(ValueId(v));
-    }
-  }
-  return values;
-}
-
 }  // namespace xrun::planner

@@ -47,12 +47,4 @@ struct Chain {
 // REQUIRES: the graph has its backward nodes if `module` trains.
 Chain make_chain(const Module& module, const CostModel& cost);
 
-// Returns the values that a stage with the nodes begin .. end - 1 reads from earlier nodes, each once.
-std::vector<ValueId> received_values(const Graph& graph, const Chain& chain, int begin, int end);
-// Returns the values that a stage keeps for its backward pass if it runs the nodes at the positions `recomputed` again.
-// These are the values that its backward nodes or recomputed nodes read, except batch inputs and outputs of recomputed
-// nodes.
-std::vector<ValueId> kept_values(const Graph& graph, const Chain& chain, int begin, int end,
-                                 const std::vector<bool>& recomputed);
-
 }  // namespace xrun::planner

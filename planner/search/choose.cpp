@@ -11,16 +11,15 @@
 // sweep at the end of the step, but a head with one pass does not, so both pipelines are tried.
 //
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
-// memory of workers), no candidate of the kind fits. In the same way, the kinds that are leanest by the estimate of the
-// partition are tried once: if none of them comes near the limits, all kinds are given up. A program that fits corrects
-// the estimates again, so candidates are tried in the order of their corrected times from then on.
+// memory of workers), no candidate of the kind fits. The kinds that are leanest by the estimate of the partition are
+// tried once: if none of them comes near the limits, all kinds are given up. After a program that fits, candidates are
+// again tried in the order of their corrected times.
 #include "planner/search/choose.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "planner/search/corrections.h"
 
@@ -75,7 +74,8 @@ class Chooser {
       XRUN_TRY(ask_leanest_kinds(1));  // all are too large; one program shows by how much
     }
     choice_.compared = static_cast<int>(tried_.size());
-    sort_fitted();
+    std::ranges::stable_sort(choice_.fitted, {},
+                             [](const Fitted& f) { return order_of(f.candidate.setting, f.predicted.step); });
     return std::move(choice_);
   }
 
@@ -109,7 +109,7 @@ class Chooser {
     }
     OpenCandidate* next = nullptr;
     OpenCandidate* faster = nullptr;
-    Seconds least = HUGE_VAL;
+    std::tuple<int64_t, int, int, int> least;
     Seconds least_faster = best_;
     for (OpenCandidate& one : open_) {
       const KindState& kind = kind_of(*one.candidate);
@@ -117,9 +117,13 @@ class Chooser {
         continue;
       }
       const Seconds step = corrections_.step(one);
-      if (first && kind.fitted < effort_.of_kind && step < least) {
+      // With one stage, 1F1B is no faster than GPipe, and only needs less memory.
+      const Setting& setting = one.candidate->setting;
+      const bool alike = kind.fitted > 0 && setting.stages == 1 && setting.pipeline == PipelineKind::kOneFOneB;
+      const auto place = order_of(setting, step);
+      if (first && kind.fitted < effort_.of_kind && !alike && (next == nullptr || place < least)) {
         next = &one;
-        least = step;
+        least = place;
       }
       if (step < least_faster) {
         faster = &one;
@@ -313,15 +317,6 @@ class Chooser {
       XRUN_TRY(ask_leanest(*order[i].second));
     }
     return {};
-  }
-
-  // Sorts by predicted time, rounded to a thousandth. The simplest one of several equally fast plans comes first.
-  void sort_fitted() {
-    std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
-      const Setting& setting = f.candidate.setting;
-      return std::tuple(std::llround(std::log(f.predicted.step) * 1e3), setting.stages, setting.micro_batches,
-                        setting.replicas);
-    });
   }
 
   const FitInput& input_;

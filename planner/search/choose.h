@@ -21,7 +21,7 @@ struct Choice {
   std::vector<Setting> refused;  // settings that were tried and do not fit, or whose weights exceed the limits
   Fitted smallest;               // the program nearest to the limits, if no program fits
   int compared = 0;              // candidates that were tried
-  bool complete = true;          // false: SearchInput::in_time ended the choice once a program fitted
+  bool complete = true;          // false: SearchInput::in_time ended the search once a program fitted
   bool weights_alone = false;    // the weights exceed the limits, so no smaller batch can help
 };
 

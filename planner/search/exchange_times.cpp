@@ -147,7 +147,7 @@ UpdateCosts::UpdateCosts(const SearchInput& input, const Setting& setting)
     : input_(input),
       setting_(setting),
       devices_(devices_of_stages(input, setting)),
-      sums_(setting.replicas, replicas_of_node(input.machine, devices_)),
+      sums_(setting.replicas, replicas_of_node(input.machine.device_nodes, devices_)),
       run_(replicas_of_sender(input.module.train.compress, input.machine, devices_)),
       partials_(pass_factors(input, setting).partials),
       workers_(input.machine.threads_of(0)) {}

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <tuple>
 
 #include "graph/base/check.h"
 #include "planner/partition/schedule_cuts.h"
@@ -224,6 +223,10 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
 
 }  // namespace
 
+std::tuple<int64_t, int, int, int> order_of(const Setting& setting, Seconds step) {
+  return {std::llround(std::log(step) * 1e3), setting.stages, setting.micro_batches, setting.replicas};
+}
+
 Bytes Candidate::largest_node() const { return nodes.empty() ? 0 : std::ranges::max(nodes); }
 
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
@@ -263,12 +266,7 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
       candidate = std::move(best[0]);
     }
   }
-  // Times are compared by thousandths, since smaller differences are below the accuracy of a prediction.
-  const auto key = [](const Candidate& c) {
-    return std::tuple(std::llround(std::log(c.predicted.step) * 1e3), c.setting.stages, c.setting.micro_batches,
-                      c.setting.replicas);
-  };
-  std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+  std::ranges::stable_sort(found, {}, [](const Candidate& c) { return order_of(c.setting, c.predicted.step); });
   return found;
 }
 

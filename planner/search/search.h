@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <tuple>
 #include <vector>
 
 #include "planner/program/decision.h"
@@ -48,6 +49,10 @@ struct Candidate {
   Bytes largest_node() const;
   Seconds least_step() const { return predicted.step - early; }
 };
+
+// Returns the place of a setting with such a step in an order of plans: first the time in thousandths, since smaller
+// differences are below the accuracy of a prediction; then the numbers of stages, micro-batches and replicas.
+std::tuple<int64_t, int, int, int> order_of(const Setting& setting, Seconds step);
 
 // The memory that the stages of a pipeline may hold; 0: no limit. The limits of several stages together are only for
 // Recompute::kAuto.

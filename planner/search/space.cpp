@@ -73,10 +73,7 @@ class SettingList {
   void add_pipelines(int stages, int replicas, int64_t count) {
     for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
       const bool hinted = schedule_.pipeline.has_value();
-      // With one stage, 1F1B has no advantage except that it saves memory if an update accumulates several batches.
-      const bool alone = stages == 1 && train_.accumulated() == 1;
-      if (hinted ? schedule_.pipeline->value != kind
-                 : kind == PipelineKind::kOneFOneB && (alone || count == replicas)) {
+      if (hinted ? schedule_.pipeline->value != kind : kind == PipelineKind::kOneFOneB && count == replicas) {
         continue;
       }
       // A single head pass for the whole step requires all forward passes before the first backward pass.

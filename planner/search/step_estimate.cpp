@@ -2,7 +2,6 @@
 #include "planner/search/step_estimate.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -13,7 +12,8 @@ namespace {
 // The bounds of the search know nothing of waits for cores, so that it would try many cuts in vain.
 constexpr int kCrowdedTries = 8;
 
-int workers_of_heads(const std::vector<HeadPlan>& heads, const Machine& machine) {
+// Returns the devices that have class rows of some head.
+std::set<int> devices_of_heads(const std::vector<HeadPlan>& heads) {
   std::set<int> devices;
   for (const HeadPlan& head : heads) {
     for (const HeadShard& shard : head.shards) {
@@ -22,8 +22,7 @@ int workers_of_heads(const std::vector<HeadPlan>& heads, const Machine& machine)
       }
     }
   }
-  return std::accumulate(devices.begin(), devices.end(), 0,
-                         [&](int sum, int device) { return sum + machine.threads_of(device); });
+  return devices;
 }
 
 }  // namespace
@@ -40,8 +39,16 @@ StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, con
       updates_(input, setting),
       head_passes_(heads.empty() ? 0 : static_cast<int>(input.module.train.batch / heads[0].rows)),
       workers_(setting.replicas * input.machine.threads_of(0)),
-      head_workers_(workers_of_heads(heads, input.machine)),
-      selection_(head.selection > 0 ? head.selection + input.cost.hand_over() : 0) {}
+      selection_(head.selection > 0 ? head.selection + input.cost.hand_over() : 0) {
+  const std::set<int> devices = devices_of_heads(heads);
+  for (const int device : devices) {
+    head_workers_ += input.machine.threads_of(device);
+  }
+  for (int s = 0; s < setting.stages; ++s) {
+    has_shards_.push_back(
+        std::ranges::any_of(devices_of(input, setting, s), [&](int d) { return devices.contains(d); }));
+  }
+}
 
 ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds> first) const {
   ScheduleRequest order{
@@ -53,6 +60,7 @@ ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds>
   }
   if (head_passes_ > 0) {
     order.head = head_pass();
+    order.shards = has_shards_;
     order.backward.back() += exchanges_.sum;  // dX of a micro-batch is summed before its backward pass
     if (head_passes_ == 1) {
       order.forward.back() = std::max(order.forward.back(), exchanges_.gather_links);
@@ -60,10 +68,6 @@ ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds>
     }
   }
   return order;
-}
-
-Seconds StepEstimate::head_rest() const {
-  return (head_.update + selection_) * std::max(1.0, static_cast<double>(head_workers_) / input_.machine.cores);
 }
 
 Schedule StepEstimate::schedule(const Partition& cuts) const {
@@ -74,13 +78,15 @@ Schedule StepEstimate::schedule(const Partition& cuts) const {
 Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Workers> changes) const {
   for (const auto& stage : schedule.stages) {
     for (const ActionTime& time : stage) {
-      const bool head = time.action.kind == ActionKind::kHead;
-      if (!head || &stage == &schedule.stages.front()) {
-        const int busy = head ? head_workers_ : workers_;
-        changes.push_back({head ? time.end - head_.pass() : time.start, busy});  // workers are idle during exchanges
-        changes.push_back({time.end, -busy});
+      if (time.action.kind != ActionKind::kHead) {
+        changes.push_back({time.start, workers_});
+        changes.push_back({time.end, -workers_});
       }
     }
+  }
+  for (const ActionTime& time : schedule.heads) {
+    changes.push_back({time.end - head_.pass(), head_workers_});  // workers are idle during exchanges
+    changes.push_back({time.end, -head_workers_});
   }
   std::ranges::sort(changes, {}, &Workers::time);
   const int cores = input_.machine.cores;
@@ -95,6 +101,10 @@ Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Worke
   return now + late;
 }
 
+Seconds StepEstimate::selection() const {
+  return has_shards_[0] ? selection_ * std::max(1.0, static_cast<double>(head_workers_) / input_.machine.cores) : 0;
+}
+
 StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
   const UpdateTimes updates = updates_.times(cuts);
   const ScheduleRequest order = passes(cuts, updates.zeroing);
@@ -102,19 +112,27 @@ StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
   const bool wait = input_.module.train.sums_squares();  // the sum needs the gradients of all stages
   std::vector<Workers> changes;
   Seconds end = made.schedule.makespan;
+  const auto add = [&](Seconds start, Seconds time, int workers) {
+    end = std::max(end, start + time);
+    changes.push_back({start, workers});
+    changes.push_back({start + time, -workers});
+  };
+  int apart = head_workers_;  // the workers of shards on devices without a stage
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     const auto& stage = made.schedule.stages[s];
     const Seconds start = wait || stage.empty() ? made.schedule.makespan : stage.back().end;
-    end = std::max(end, start + updates.stages[s]);
-    changes.push_back({start, workers_});
-    changes.push_back({start + updates.stages[s], -workers_});
+    add(start, updates.stages[s] + (has_shards_[s] ? head_.update : 0), workers_);
+    apart -= has_shards_[s] ? workers_ : 0;
+  }
+  if (!made.schedule.heads.empty() && apart > 0) {
+    add(made.schedule.heads.back().end, head_.update, apart);
   }
   made.step = end;
   if (input_.machine.threads > input_.machine.cores) {
     made.step = real_time(made.schedule, std::move(changes));
     made.slowed = made.step > end;
   }
-  made.step += updates.network + head_rest();
+  made.step += updates.network + selection();
   return made;
 }
 
@@ -139,8 +157,8 @@ Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
   const Seconds hand_overs = 2 * cost.hand_over() * (request_.stages + request_.micro_batches - 1);
   const Seconds passes = std::max(cuts.objective + hand_overs, work / machine.cores);
   Prediction predicted;
-  predicted.step = passes + std::ranges::max(updates.stages) + updates.network +
-                   head_pass() * head_passes_ * cost.crowding(machine.devices) + head_rest();
+  predicted.step = passes + std::ranges::max(updates.stages) + updates.network + selection() +
+                   (head_pass() * head_passes_ + head_.update) * cost.crowding(machine.devices);
   predicted.images_per_second = static_cast<double>(input_.module.train.batch) / predicted.step;
   predicted.bubble = std::max(0.0, 1 - work / workers_ / request_.stages / predicted.step);
   predicted.exposed_comm = exchanges_.of_pass() * head_passes_;
@@ -159,9 +177,10 @@ Seconds StepEstimate::saved_by_early_buckets(const Partition& cuts) const {
 ScheduleCosts StepEstimate::costs() const {
   const CostModel& cost = input_.cost;
   const Machine& machine = input_.machine;
+  const bool on_all = std::ranges::find(has_shards_, false) == has_shards_.end();
   ScheduleCosts costs{.step = [this](const Partition& cuts) { return times(cuts).step; },
                       .hand_over = cost.hand_over(),
-                      .heads = head_pass() * head_passes_};
+                      .heads = on_all || head_passes_ == 1 ? head_pass() * head_passes_ : 0};
   for (size_t l = 0; l < request_.layers.size(); ++l) {
     costs.updates.push_back(updates_.of_layer(l));
   }
@@ -169,12 +188,13 @@ ScheduleCosts StepEstimate::costs() const {
   for (const PartitionLayer& layer : request_.layers) {
     work += layer.forward + layer.backward;
   }
-  costs.floor =
-      (work * request_.micro_batches * workers_ + head_.pass() * head_passes_ * head_workers_) / machine.cores;
+  costs.after = selection() + (on_all ? head_.update : 0);
+  const Seconds all =
+      work * request_.micro_batches * workers_ + (head_.pass() * head_passes_ + head_.update) * head_workers_;
+  costs.floor = all / machine.cores + selection() - costs.after;
   if (machine.threads > machine.cores) {
     costs.tries = kCrowdedTries;
   }
-  costs.after = head_rest();
   return costs;
 }
 

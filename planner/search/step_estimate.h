@@ -10,8 +10,9 @@
 
 namespace xrun::planner {
 
-// The passes of a schedule, followed by the update of each stage. If there are more threads than cores, all workers
-// slow down while more of them are busy than there are cores, as in the simulation of a program.
+// The passes of a schedule, followed by the updates of each stage and of the shards on its devices. If there are more
+// threads than cores, all workers slow down while more of them are busy than there are cores, as in the simulation of a
+// program.
 class StepEstimate {
  public:
   // All arguments except `heads` must outlive the object. `request` has the layers, and `head` the times of `heads`.
@@ -45,8 +46,8 @@ class StepEstimate {
   // `first` has the times that are added to the first backward passes.
   ScheduleRequest passes(const Partition& cuts, std::vector<Seconds> first) const;
   Seconds head_pass() const { return head_.pass() + exchanges_.of_pass(); }
-  // The time of heads apart from their passes.
-  Seconds head_rest() const;
+  // The time by which the selection of active classes delays the first stage.
+  Seconds selection() const;
   StepTimes times(const Partition& cuts) const;
   Seconds real_time(const ScheduleTimes& schedule, std::vector<Workers> updates) const;
 
@@ -57,9 +58,10 @@ class StepEstimate {
   HeadExchanges exchanges_;
   UpdateCosts updates_;
   int head_passes_;
-  int workers_;        // the workers of all replicas of a stage
-  int head_workers_;   // the workers of all devices that have shards of heads
-  Seconds selection_;  // the selection of active classes, which delays the first stage
+  int workers_;                   // the workers of all replicas of a stage
+  int head_workers_ = 0;          // the workers of all devices that have shards of heads
+  std::vector<bool> has_shards_;  // index: stage; whether some of its devices do
+  Seconds selection_;             // the selection of active classes
 };
 
 }  // namespace xrun::planner

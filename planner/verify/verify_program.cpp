@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include "planner/program/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
@@ -27,6 +28,7 @@ class Structure {
       XRUN_TRY(check_stage(stage));
       XRUN_TRY(check_states(stage));
     }
+    XRUN_TRY(check_nodes());
     for (const HeadPlan& head : program_.heads) {
       XRUN_TRY(check_head(head));
     }
@@ -72,10 +74,6 @@ class Structure {
     if (!inside(p.node_replicas, 1, p.replicas + 1) || p.replicas % p.node_replicas != 0) {
       return wrong("{} replicas, {} of them on a node", p.replicas, p.node_replicas);
     }
-    const bool all_on_one_node = p.sender_replicas == p.replicas && p.node_replicas == 1;
-    if (p.sender_replicas != 1 && p.sender_replicas != p.node_replicas && !all_on_one_node) {
-      return wrong("{} replicas compress together, but {} share a node", p.sender_replicas, p.node_replicas);
-    }
     if (p.arenas.size() != static_cast<size_t>(p.devices) + 1) {
       return wrong("{} arenas for {} devices and the host", p.arenas.size(), p.devices);
     }
@@ -83,6 +81,23 @@ class Structure {
       if (p.arenas[i].device != static_cast<int>(i) - 1 || !inside(p.arenas[i].bytes, 0, int64_t{1} << 50)) {
         return wrong("arena {} is of device {} and has {} bytes", i, p.arenas[i].device, p.arenas[i].bytes);
       }
+    }
+    return {};
+  }
+
+  // Checks the numbers of replicas that share a node against the nodes of the devices.
+  Status check_nodes() const {
+    const Program& p = program_;
+    std::vector<std::vector<int>> devices;  // index: stage
+    for (const Stage& stage : p.stages) {
+      devices.push_back(stage.devices);
+    }
+    const int together = longest_runs(p.device_nodes, devices);
+    if (p.sender_replicas != 1 && p.sender_replicas != together) {
+      return wrong("{} replicas compress together, but {} share a node", p.sender_replicas, together);
+    }
+    if (const int of_node = replicas_of_node(p.device_nodes, devices); p.node_replicas != of_node) {
+      return wrong("{} replicas sum on a node first, but by the nodes of the devices {} do", p.node_replicas, of_node);
     }
     return {};
   }

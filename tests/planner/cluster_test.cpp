@@ -219,8 +219,8 @@ TEST(Cluster, TheMemoryOfANodeIsReportedIfItIsTheLimit) {
   const auto refused = plan_on(machine_of(8, 1, kThin, 16 * kMiB), module);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0601");
-  EXPECT_THAT(refused.error().message, HasSubstr("does not fit: a node needs"));
-  EXPECT_THAT(refused.error().message, HasSubstr("16.0 MiB are usable on each"));
+  EXPECT_THAT(refused.error().message, HasSubstr("does not fit: the smallest plan found needs "));
+  EXPECT_THAT(refused.error().message, HasSubstr(" on a node, 16.0 MiB are usable on each"));
   const Module head = head_model();
   const Module training = testing::prepare_training(head);
   const Module inference = testing::prepare_inference(head);
@@ -252,6 +252,30 @@ TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRejected) {
   EXPECT_EQ(refused([](Machine& m) { m.ranks = 5; }), "XG0621");
   EXPECT_EQ(refused([](Machine& m) { m.network.rate = HUGE_VAL; }), "XG0621");
   EXPECT_EQ(refused([](Machine& m) { m.network.latency = -1; }), "XG0621");
+}
+
+TEST(Cluster, APlanFileIsRefusedIfItsReplicasShareOtherNodes) {
+  Module module = head_model();
+  module.schedule.stages = Hint<int64_t>{1, {}};
+  module.schedule.replicas = Hint<int64_t>{4, {}};
+  const auto plan = plan_on(machine_of(2, 2, kWide), module);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ(plan->training.node_replicas, 2);
+  const auto refused = [&](const std::function<void(Plan&)>& change) {
+    Plan changed = *plan;
+    change(changed);
+    const auto loaded = load_plan_bytes(plan_bytes(changed));
+    return loaded.ok() ? std::string() : loaded.error().message;
+  };
+  EXPECT_EQ(refused([](Plan&) {}), "");
+  EXPECT_THAT(refused([](Plan& p) { p.training.node_replicas = 1; }),
+              HasSubstr("1 replicas sum on a node first, but by the nodes of the devices 2 do"));
+  EXPECT_THAT(refused([](Plan& p) { p.training.node_replicas = 4; }), HasSubstr("4 replicas sum on a node first"));
+  EXPECT_THAT(refused([](Plan& p) {
+                p.machine.device_nodes = {0, 1, 0, 1};
+              }),
+              HasSubstr("2 replicas sum on a node first, but by the nodes of the devices 1 do"));
+  EXPECT_THAT(refused([](Plan& p) { p.machine.device_nodes = {}; }), HasSubstr("2 replicas sum on a node first"));
 }
 
 TEST(Cluster, AShardPerNodeIsOnTheFirstDeviceOfEachNode) {

@@ -365,6 +365,7 @@ Bytes total(const Program& program) {
 TEST(Planner, RecomputesValuesIfMemoryIsTooSmall) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
   Module module = make_module(options);
+  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kGpipe, {}};
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   const auto ample = plan(module, machine_of(1));
   ASSERT_TRUE(ample.ok());
@@ -451,7 +452,8 @@ TEST(Planner, RowsOfARefusalAddUpToItsMemory) {
     const auto made = plan(module, machine);
     ASSERT_FALSE(made.ok());
     const std::string& message = made.error().message;
-    ASSERT_EQ(message.find(clustered ? "does not fit: a node needs " : "does not fit: the plan needs "), 0U) << message;
+    ASSERT_EQ(message.find("does not fit: the smallest plan found needs "), 0U) << message;
+    EXPECT_EQ(message.find(" on a node, ") != std::string::npos, clustered) << message;
     const double needed = std::strtod(message.c_str() + message.find("needs ") + 6, nullptr) * kMiB;
     EXPECT_NEAR(sum_of_rows(made.error().notes[0]), needed, 0.3 * kMiB) << message << "\n" << made.error().notes[0];
     EXPECT_EQ(made.error().notes[0].find("\nother devices") != std::string::npos, !clustered);

@@ -110,7 +110,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"planner/schedules", kGraph},
     {"planner/program", kGraph + Folders{"planner/schedules"}},
     {"planner/cost", kGraph + Folders{"planner/program"}},
-    {"planner/emit", kGraph + Folders{"planner/program"}},
+    {"planner/emit", kGraph + Folders{"planner/program", "planner/cost"}},
     {"planner/verify", kGraph + Folders{"planner/program"}},
     {"planner/partition", kGraph},
     {"planner/profiles", kGraph + Folders{"planner/partition", "planner/program", "planner/cost", "planner/report"}},

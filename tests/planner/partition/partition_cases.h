@@ -30,6 +30,19 @@ inline void for_each_cuts(int n, int stages, const std::function<void(const Cuts
   extend();
 }
 
+// Returns the size of the largest stage.
+inline double bottleneck(const std::vector<double>& weights, const Cuts& cuts) {
+  std::vector<double> sums{0};
+  for (const double weight : weights) {
+    sums.push_back(sums.back() + weight);
+  }
+  double largest = 0;
+  for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+    largest = std::max(largest, sums[static_cast<size_t>(cuts[s + 1])] - sums[static_cast<size_t>(cuts[s])]);
+  }
+  return largest;
+}
+
 // A chain of 4 to 7 layers with whole numbers, under a limit on each stage.
 inline PartitionRequest random_request(uint64_t seed) {
   const RandomStream stream(seed, 2);

@@ -31,21 +31,18 @@ std::vector<double> random_weights(uint64_t seed, int n) {
   return weights;
 }
 
-TEST(Balance, BothAlgorithmsEqualTheExhaustiveOptimum) {
+TEST(Balance, EqualsTheExhaustiveOptimum) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     const int n = 4 + static_cast<int>(seed % 7);
     const std::vector<double> weights = random_weights(seed, n);
     for (int stages = 1; stages <= std::min(n, 5); ++stages) {
       double best = kInfinity;
       for_each_cuts(n, stages, [&](const Cuts& cuts) { best = std::min(best, bottleneck(weights, cuts)); });
-      const Cuts by_table = balance(weights, stages);
-      const Cuts by_bisection = balance_by_bisection(weights, stages);
-      for (const Cuts& cuts : {by_table, by_bisection}) {
-        ASSERT_EQ(cuts.size(), static_cast<size_t>(stages) + 1) << "seed " << seed;
-        EXPECT_TRUE(std::is_sorted(cuts.begin(), cuts.end()));
-        EXPECT_EQ(std::adjacent_find(cuts.begin(), cuts.end()), cuts.end()) << "an empty stage, seed " << seed;
-        EXPECT_EQ(bottleneck(weights, cuts), best) << "seed " << seed << ", stages " << stages;
-      }
+      const Cuts cuts = balance(weights, stages);
+      ASSERT_EQ(cuts.size(), static_cast<size_t>(stages) + 1) << "seed " << seed;
+      EXPECT_TRUE(std::is_sorted(cuts.begin(), cuts.end()));
+      EXPECT_EQ(std::adjacent_find(cuts.begin(), cuts.end()), cuts.end()) << "an empty stage, seed " << seed;
+      EXPECT_EQ(bottleneck(weights, cuts), best) << "seed " << seed << ", stages " << stages;
     }
   }
 }
@@ -344,7 +341,6 @@ TEST(Balance, IsOptimalOnTheProfilesOfRealNetworks) {
     EXPECT_EQ(weights.size(), size) << name;
     for (const int stages : {2, 4, 8}) {
       const double optimum = bottleneck(weights, balance(weights, stages));
-      EXPECT_EQ(bottleneck(weights, balance_by_bisection(weights, stages)), optimum) << name << ", " << stages;
       // Proves that no cuts are better: filled greedily, the layers do not fit under a smaller bound.
       double total = 0;
       int used = 1;

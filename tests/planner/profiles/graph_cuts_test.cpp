@@ -10,7 +10,7 @@
 #include <map>
 
 #include "graph/base/random.h"
-#include "planner/partition/balance.h"
+#include "tests/planner/partition/partition_cases.h"
 
 namespace xrun::planner {
 namespace {
@@ -131,7 +131,7 @@ double largest_in_order(const LayerProfile& profile, int stages, const Rank& ran
       }
     }
   }
-  return bottleneck(times, balance_by_bisection(times, stages));
+  return bottleneck(times, balance(times, stages));
 }
 
 TEST(GraphCuts, RealNetworksAreCutAtLeastAsWellAsInAnyOrder) {

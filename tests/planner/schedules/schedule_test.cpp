@@ -66,6 +66,18 @@ TEST(Schedule, UnequalStagesShowAsImbalance) {
   EXPECT_GT(times.imbalance, 0);
 }
 
+// Returns the largest number of micro-batches that are in a stage at the same time: their forward pass has begun and
+// their backward pass has not ended.
+int in_flight(const Schedule& schedule, int stage) {
+  int now = 0;
+  int most = 0;
+  for (const Action& action : schedule.orders[static_cast<size_t>(stage)]) {
+    now += action.kind == ActionKind::kForward ? 1 : action.kind == ActionKind::kBackward ? -1 : 0;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
 TEST(Schedule, OneFOneBHasAtMostAsManyMicroBatchesInFlightAsStages) {
   for (const int stages : {1, 2, 4, 8}) {
     for (const int micro_batches : {1, 2, 4, 16}) {
@@ -117,6 +129,28 @@ TEST(Schedule, HeadPassesOfOneFOneBFollowTheForwardPassOfTheLastStage) {
   EXPECT_EQ(to_text(schedule_one_f_one_b(request)),
             "stage 0: F0 F1 H0 B0 H1 F2 B1 H2 B2\n"
             "stage 1: F0 H0 B0 F1 H1 B1 F2 H2 B2\n");
+}
+
+// A pass begins when the last stage has made its features and the stages with shards are free. Only these stages are
+// busy with it, and the last stage waits for its end.
+TEST(Schedule, StagesWithoutShardsDoNotWaitForHeadPasses) {
+  ScheduleRequest request = even(2, 2, 1, 2, 0);
+  request.head_passes = 2;
+  request.head = 3;
+  const Schedule schedule = schedule_one_f_one_b(request);
+  ASSERT_EQ(to_text(schedule), "stage 0: F0 F1 H0 B0 H1 B1\nstage 1: F0 H0 B0 F1 H1 B1\n");
+  const auto times = [&](std::vector<bool> shards) {
+    request.shards = std::move(shards);
+    const ScheduleTimes made = simulate(schedule, request);
+    EXPECT_EQ(made.heads.size(), 2U);
+    EXPECT_NEAR(made.heads[1].end - made.heads[1].start, 3, 1e-9);
+    return std::pair(made.heads[1].start, made.makespan);
+  };
+  EXPECT_EQ(times({}), std::pair(9.0, 16.0));
+  EXPECT_EQ(times({true, true}), std::pair(9.0, 16.0));
+  EXPECT_EQ(times({true, false}), std::pair(9.0, 16.0));
+  EXPECT_EQ(times({false, true}), std::pair(8.0, 15.0));
+  EXPECT_EQ(times({false, false}), std::pair(8.0, 15.0)) << "the pass is on devices without a stage";
 }
 
 Schedule tiny() {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/planner.h"
+#include "planner/report/reason_text.h"
 #include "planner/search/choose.h"
 #include "planner/search/layer_hints.h"
 #include "tests/planner/test_graphs.h"
@@ -185,6 +186,12 @@ TEST(Certificate, ASearchThatIsOverKeepsTheFirstPlanThatFits) {
   EXPECT_FALSE(ended.certificate->complete);
   EXPECT_EQ(ended.certificate->compared, 1);
   EXPECT_TRUE(ended.alternatives.empty());
+  for (const Reason& reason : ended.why) {
+    if (reason.key == Reason::Key::kReplicas || reason.key == Reason::Key::kMicroBatches) {
+      const std::string text = reason_text(reason);
+      EXPECT_NE(text.find(" not compared"), std::string::npos) << choice_text(reason) << ": " << text;
+    }
+  }
   EXPECT_GE(ended.predicted.step, whole.predicted.step * 0.999);
   EXPECT_NEAR(ended.certificate->bound, whole.certificate->bound, whole.certificate->bound * 1e-6);
   const Plan in_time = plan(module, machine_of(4, 4, 4), {.in_time = [] { return true; }}).value();

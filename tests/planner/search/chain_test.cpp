@@ -96,36 +96,6 @@ TEST(Chain, BoundariesCountEachCrossingValueOnce) {
   }
 }
 
-TEST(Chain, ReceivedValuesAreThoseOfEarlierNodes) {
-  const Made made = make({.layers = 2, .norm = false, .skips = true});
-  // stem | linear relu add: the linear layer and the skip both read the stem's output, which is received once.
-  const auto values = received_values(made.module.graph, made.chain, 1, 4);
-  ASSERT_EQ(values.size(), 1U);
-  EXPECT_EQ(made.module.graph.value(values[0]).name, "stem");
-}
-
-TEST(Chain, RecomputedNodesKeepTheirInputsInsteadOfTheirResults) {
-  const Made made = make({.layers = 1, .norm = false});
-  const Graph& graph = made.module.graph;
-  const int n = made.chain.size();
-  std::vector<bool> again(static_cast<size_t>(n), false);
-  const auto names = [&](const std::vector<ValueId>& values) {
-    std::vector<std::string> list;
-    for (const ValueId id : values) {
-      list.push_back(graph.value(id).name);
-    }
-    return list;
-  };
-  // stem -> linear -> relu -> out -> loss
-  EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)),
-            (std::vector<std::string>{"stem", "layer0.relu", "out", "loss"}));
-  again[2] = true;  // relu: reads the linear layer's result
-  EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)),
-            (std::vector<std::string>{"stem", "layer0.linear", "out", "loss"}));
-  again[1] = true;
-  EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)), (std::vector<std::string>{"stem", "out", "loss"}));
-}
-
 TEST(Remat, OnlyValuesThatTheBackwardPassNeedsAreRecomputed) {
   const Made made = make({.layers = 1, .norm = false});
   const int n = made.chain.size();

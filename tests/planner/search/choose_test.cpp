@@ -200,6 +200,36 @@ TEST(Choose, NoProgramIsMadeIfTheWeightsAloneDoNotFit) {
   EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
 }
 
+// The oracle makes the programs of all settings with every set of layers to run again.
+TEST(Choose, TheSmallestProgramNeedsHardlyMoreThanTheLeastMemory) {
+  Subject subject(make_module({.layers = 2, .input = 32, .width = 64, .batch = 512, .norm_rows = 64}), 1);
+  const SearchInput& space = subject.space;
+  LayerHints hints = space.hints;
+  hints.hinted = true;
+  hints.recompute = Recompute::kChosen;
+  Bytes least = kPlenty;
+  for (const Candidate& candidate : subject.candidates) {
+    for (unsigned set = 0; set < 1U << subject.chain.nodes.size(); ++set) {
+      for (size_t l = 0; l < hints.again.size(); ++l) {
+        hints.again[l] = (set >> l & 1U) != 0;
+      }
+      const SearchInput chosen{subject.training, subject.chain, subject.cost, subject.machine, hints, false};
+      const FitInput input{chosen, subject.inference, subject.inference_facts, subject.inference_chain,
+                           subject.inference_cost};
+      const std::vector<Candidate> made = decide(chosen, candidate.setting, Recompute::kChosen).value();
+      ASSERT_EQ(made.size(), 1U);
+      least = std::min(least, realise(input, made[0]).value().largest_device);
+    }
+  }
+  for (const Bytes limit : {least - 1, least / 2, Bytes{kKiB}}) {
+    const Choice choice = subject.choose_within({kPlenty, limit});
+    EXPECT_TRUE(choice.fitted.empty());
+    EXPECT_GE(choice.smallest.largest_device, least);
+    EXPECT_LE(choice.smallest.largest_device, least + least / 100) << "with a limit of " << limit;
+  }
+  EXPECT_FALSE(subject.choose_within({kPlenty, least}).fitted.empty());
+}
+
 // Under any limit, a program that fits is found if there is one. The oracle makes all programs.
 TEST(Choose, AFittingPlanIsFoundIfThereIsOne) {
   for (const bool head : {false, true}) {
@@ -334,6 +364,14 @@ TEST(Choose, ProgramsFreeWhatThePartitionEstimates) {
         const Bytes total = candidate.all_stages - (candidate.all_stages - all.all_stages) * percent / 100;
         const auto within = decide(subject.space, setting, Recompute::kAuto, {.total = total}).value();
         ASSERT_FALSE(within.empty());
+        const auto cuts_of = [](const Candidate& one) {
+          std::vector<std::vector<NodeId>> cuts;
+          std::ranges::transform(one.decision.stages, std::back_inserter(cuts), &Stage::forward);
+          return cuts;
+        };
+        if (cuts_of(within[0]) != cuts_of(candidate)) {
+          continue;  // other cuts keep other values
+        }
         const Fitted fitted = realise(subject.input, within[0]).value();
         const Bytes estimated = candidate.all_stages - within[0].all_stages;
         const std::string what =

@@ -217,11 +217,14 @@ TEST(ForcedSettings, StagesAreEvenWithMoreDevicesThanCores) {
 }
 
 // The first programs exceed the limit. In model 6, head passes over all rows of the batch exceed the limit of a device,
-// and passes over fewer rows do not. In model 16, the memory that programs need beyond the estimates grows with what
-// runs again.
+// and passes over fewer rows do not. In model 12, the class rows are on devices without a stage. In model 16, the
+// memory that programs need beyond the estimates grows with what runs again. In model 23, one stage with 1F1B fits
+// without layers that run again.
 TEST(ForcedSettings, AreNotFasterIfTheFirstProgramsExceedALimit) {
   const std::vector<std::pair<uint64_t, Setting>> cases{{6, {3, 1, 4, PipelineKind::kOneFOneB}},
-                                                        {16, {2, 1, 6, PipelineKind::kGpipe}}};
+                                                        {12, {3, 1, 2, PipelineKind::kOneFOneB}},
+                                                        {16, {2, 1, 6, PipelineKind::kGpipe}},
+                                                        {23, {1, 1, 32, PipelineKind::kOneFOneB}}};
   for (const auto& [seed, setting] : cases) {
     Draw draw(seed + 1'000'000);
     Subject subject(testing::generate_model(seed));

@@ -2,7 +2,9 @@
 // the layers of a stage need together.
 #include "planner/search/remat.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "graph/base/random.h"
 #include "tests/planner/test_graphs.h"
@@ -22,15 +24,38 @@ struct Made {
   Chain chain;
 };
 
+// The values of its own layers that a stage keeps for its backward pass if it runs the nodes at the positions `again`
+// again: those that its backward nodes or these nodes read.
+std::set<ValueId> kept_values(const Made& made, int begin, int end, const std::vector<bool>& again) {
+  std::set<ValueId> kept;
+  const Graph& graph = made.module.graph;
+  const Chain& chain = made.chain;
+  const auto read = [&](NodeId node) {
+    for (const ValueId id : graph.node(node).inputs) {
+      const NodeId producer = graph.value(id).producer;
+      const bool forward = producer.valid() && graph.node(producer).phase == Phase::kForward;
+      const int at = forward ? chain.position[static_cast<size_t>(producer.index)] : -1;
+      if (at >= begin && at < end && !again[static_cast<size_t>(at)]) {
+        kept.insert(id);
+      }
+    }
+  };
+  for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
+    std::ranges::for_each(chain.backward[p], read);
+    if (again[p]) {
+      read(chain.nodes[p]);
+    }
+  }
+  return kept;
+}
+
 // The bytes of a row block that a stage keeps of the values that its own layers make.
 Bytes own_bytes(const Made& made, int begin, int end, const std::vector<bool>& again) {
   const Graph& graph = made.module.graph;
   const int64_t g = made.module.train.norm_rows;
   Bytes sum = 0;
-  for (const ValueId id : kept_values(graph, made.chain, begin, end, again)) {
-    const NodeId producer = graph.value(id).producer;
-    const int at = made.chain.position[static_cast<size_t>(producer.index)];
-    sum += at >= begin && at < end ? graph.value(id).type.bytes(g, g) : 0;
+  for (const ValueId id : kept_values(made, begin, end, again)) {
+    sum += graph.value(id).type.bytes(g, g);
   }
   return sum;
 }

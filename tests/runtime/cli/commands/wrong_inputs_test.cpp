@@ -509,7 +509,7 @@ std::vector<Fault> plan_faults() {
        {"plan", "m.xgraph", "--set", "schedule.memory_limit=10KiB"},
        3,
        "--set schedule.memory_limit:1:1",
-       "XG0601]: does not fit: a device needs",
+       "XG0601]: does not fit: the smallest plan found needs",
        "no smaller batch and no smaller row block fits either"},
       {"truncated_plan",
        m,
