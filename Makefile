@@ -9,7 +9,7 @@ XRUN := build/release/xrun
 # The package lists in packages/ that a goal needs; the prerequisites of the goal inherit this variable.
 PACKAGES := build
 
-.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walkthrough test-lsp test-asan test-tsan fuzz bench bench-plans demo glyphs cluster-demo package docs fmt tidy clean
+.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walkthrough test-lsp test-asan test-tsan fuzz bench bench-plans demo glyphs cluster-demo package ptx gpu-static docs fmt tidy clean
 
 installed:
 	@scripts/install_packages.sh $(PACKAGES)
@@ -137,6 +137,21 @@ docs: PACKAGES := test
 docs: installed
 	@test -x build/docs-venv/bin/mkdocs || { python3 -m venv build/docs-venv && build/docs-venv/bin/pip install -q -r docs/requirements.txt; }
 	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --strict -q; echo "docs: $(CURDIR)/build/site/index.html"
+
+# Compiles the kernels of GPUs to PTX (docs/internals/gpu_kernels.md); needs nvcc 13.0. Builds use the packed texts in
+# ops/gpu/ptx.tar.xz, so they do not need it.
+ptx:
+	@scripts/gpu_ptx.sh
+
+# Compares registers, memory and instructions of the kernels of GPUs with the table tests/golden/gpu/static.txt;
+# GPU_STATIC=--update writes it. Needs ptxas of CUDA 13.0; nvdisasm comes from PyPI.
+GPU_STATIC ?=
+gpu-static:
+	@test -x build/gpu-venv/bin/pip || python3 -m venv build/gpu-venv
+	@build/gpu-venv/bin/pip install -q nvidia-cuda-nvdisasm==13.5.37
+	@scripts/gpu_static.py >build/gpu_static.txt; \
+	if [ "$(GPU_STATIC)" = --update ]; then cp build/gpu_static.txt tests/golden/gpu/static.txt; \
+	else diff tests/golden/gpu/static.txt build/gpu_static.txt && echo "gpu-static: the table has not changed"; fi
 
 fmt: deps-dev
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i

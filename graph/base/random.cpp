@@ -8,39 +8,12 @@
 #include <numbers>
 
 #include "graph/base/check.h"
+#include "graph/base/philox.h"
 
 namespace xrun {
-namespace {
-
-// SplitMix64's finaliser: a bijective mix, used to combine the parts of a key.
-constexpr uint64_t mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9u;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
-
-}  // namespace
 
 std::array<uint32_t, 4> philox(const std::array<uint32_t, 4>& counter, uint64_t key) {
-  auto [c0, c1, c2, c3] = counter;
-  auto k0 = static_cast<uint32_t>(key);
-  auto k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c0;
-    const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2;
-    const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    const uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
-    c0 = n0;
-    c2 = n2;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
+  const auto& [c0, c1, c2, c3] = philox_block({{counter[0], counter[1], counter[2], counter[3]}}, key).word;
   return {c0, c1, c2, c3};
 }
 
@@ -135,8 +108,11 @@ void RandomStream::fill(uint64_t first, std::span<uint32_t> out) const {
   }
 }
 
-RandomStream::RandomStream(uint64_t seed, uint64_t a, uint64_t b, uint64_t c)
-    : key_(mix(seed + kGolden)), tweak_(mix(mix(mix(a + kGolden) + b + kGolden) + c + kGolden)) {}
+RandomStream::RandomStream(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
+  const StreamKey made = stream_key(seed, a, b, c);
+  key_ = made.key;
+  tweak_ = made.tweak;
+}
 
 float RandomStream::normal(uint64_t element) const {
   const auto draws = block(element / 2);
@@ -262,7 +238,7 @@ uint64_t RandomStream::below(uint64_t element, uint64_t n) const {
 }
 
 Permutation::Permutation(uint64_t n, uint64_t seed, uint64_t stream)
-    : n_(n), key_(mix(mix(seed + kGolden) + stream + kGolden)), half_bits_(1) {
+    : n_(n), key_(mixed_bits(mixed_bits(seed + kGolden) + stream + kGolden)), half_bits_(1) {
   XRUN_CHECK(n > 0, "a permutation of nothing");
   while ((uint64_t{1} << (2 * half_bits_)) < n) {
     ++half_bits_;

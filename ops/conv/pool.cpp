@@ -7,6 +7,7 @@
 
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
+#include "ops/conv/pool_formulas.h"
 #include "ops/dnn/window.h"
 #include "ops/loops/columns.h"
 #include "ops/make_kernel.h"
@@ -99,24 +100,6 @@ Status grad_max(GradBuilder& builder) {
 
 Status grad_avg(GradBuilder& builder) {
   return builder.set_grads_by("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder));
-}
-
-// The cells of a window that lie inside the image: rows top .. bottom - 1 and columns left .. right - 1.
-struct Cells {
-  int64_t top, bottom, left, right;
-  XRUN_INLINE static Cells of(const Window& w, int64_t i, int64_t j) {
-    const int64_t y = i * w.stride.h - w.pad.h;
-    const int64_t x = j * w.stride.w - w.pad.w;
-    return {y < 0 ? 0 : y, y + w.k.h < w.height ? y + w.k.h : w.height, x < 0 ? 0 : x,
-            x + w.k.w < w.width ? x + w.k.w : w.width};
-  }
-  XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
-};
-
-// Returns `taken` if x exceeds `best` or is the first NaN, else `kept`.
-template <class L>
-XRUN_INLINE L unless_beaten(L x, L best, L kept, L taken) {
-  return choose<_CMP_UNORD_Q>(best, best, kept, choose<_CMP_LE_OQ>(x, best, kept, taken));
 }
 
 // Computes the pooling of one sample at a time, with channels in lanes.

@@ -1,6 +1,7 @@
 // Functions of one tensor, element by element: relu gelu silu sigmoid tanh exp log sqrt abs neg clamp erf sin cos acos
 // power scale_shift, and the gradient of each as `<name>.grad`. Each function is a struct: `expr` is its scalar
-// expression as text; `f` computes y from x; `d` computes dx from dy and from y (if kUsesOutput) or x.
+// expression as text; `f` computes y from x; `d` computes dx from dy and from y (if kUsesOutput) or x. Functions that
+// GPUs also have inherit both (ops/elementwise/pointwise_formulas.h).
 // Tests: tests/ops/conformance_test.cpp
 #include <array>
 #include <cmath>
@@ -8,6 +9,7 @@
 
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
+#include "ops/elementwise/pointwise_formulas.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 #include "ops/simd/lane_math.h"
@@ -18,8 +20,6 @@ namespace {
 
 constexpr std::string_view kPlain = "(x: [N, ...])";
 
-XRUN_INLINE auto none(auto like) { return fill_like(like, 0); }
-
 // A function has kFuses if its kernel computes exactly the bits of `expr`. If the same holds for the gradient, `d_expr`
 // is its expression in dy and the kept value.
 struct NoArguments {
@@ -29,92 +29,70 @@ struct NoArguments {
   static Status check(const Attrs&) { return {}; }
 };
 
-struct Relu : NoArguments {
+struct Relu : NoArguments, ReluFormula {
   static constexpr std::string_view kName = "relu", kGrad = "relu.grad", kDoc = "max(x, 0)", kExample = "relu";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "max(x0, 0)"; }
   static std::string d_expr(const Attrs&) { return "select(0 < x0, x1, 0)"; }
   explicit Relu(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return rectify(x); }
-  XRUN_INLINE auto d(auto y, auto dy) const { return if_less(none(y), y, dy, none(y)); }
 };
 
-struct Gelu : NoArguments {
+struct Gelu : NoArguments, GeluFormula {
   static constexpr std::string_view kName = "gelu", kGrad = "gelu.grad",
                                     kDoc = "x times the normal distribution function of x", kExample = "gelu";
   static constexpr bool kUsesOutput = false, kFuses = false;  // the kernel's erf is less exact than `expr`
   static std::string expr(const Attrs&) { return "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"; }
   explicit Gelu(const Attrs&) {}
-  XRUN_INLINE static auto phi(auto x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
-  XRUN_INLINE auto f(auto x) const { return x * phi(x); }
-  XRUN_INLINE auto d(auto x, auto dy) const {
-    return dy * (phi(x) + x * exp_lanes(x * x * -0.5F) * 0.39894228040143268F);
-  }
 };
 
-struct Silu : NoArguments {
+struct Silu : NoArguments, SiluFormula {
   static constexpr std::string_view kName = "silu", kGrad = "silu.grad", kDoc = "x · sigmoid(x)", kExample = "silu",
                                     kAliases = "swish inplace=";
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "x0 * sigmoid(x0)"; }
   static std::string d_expr(const Attrs&) { return "t0 = sigmoid(x0); x1 * t0 * (x0 * (1 - t0) + 1)"; }
   explicit Silu(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return x * sigmoid_lanes(x); }
-  XRUN_INLINE auto d(auto x, auto dy) const {
-    const auto s = sigmoid_lanes(x);
-    return dy * s * (x * (1.0F - s) + 1.0F);
-  }
 };
 
-struct Sigmoid : NoArguments {
+struct Sigmoid : NoArguments, SigmoidFormula {
   static constexpr std::string_view kName = "sigmoid", kGrad = "sigmoid.grad", kDoc = "1 / (1 + exp(-x))",
                                     kExample = "sigmoid";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "sigmoid(x0)"; }
   static std::string d_expr(const Attrs&) { return "x1 * x0 * (1 - x0)"; }
   explicit Sigmoid(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return sigmoid_lanes(x); }
-  XRUN_INLINE auto d(auto y, auto dy) const { return dy * y * (1.0F - y); }
 };
 
-struct Tanh : NoArguments {
+struct Tanh : NoArguments, TanhFormula {
   static constexpr std::string_view kName = "tanh", kGrad = "tanh.grad", kDoc = "hyperbolic tangent", kExample = "tanh";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "tanh(x0)"; }
   static std::string d_expr(const Attrs&) { return "x1 * (1 - x0 * x0)"; }
   explicit Tanh(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return tanh_lanes(x); }
-  XRUN_INLINE auto d(auto y, auto dy) const { return dy * (1.0F - y * y); }
 };
 
-struct Exp : NoArguments {
+struct Exp : NoArguments, ExpFormula {
   static constexpr std::string_view kName = "exp", kGrad = "exp.grad", kDoc = "e to the power of x", kExample = "exp";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "exp(x0)"; }
   static std::string d_expr(const Attrs&) { return "x1 * x0"; }
   explicit Exp(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return exp_lanes(x); }
-  XRUN_INLINE auto d(auto y, auto dy) const { return dy * y; }
 };
 
-struct Log : NoArguments {
+struct Log : NoArguments, LogFormula {
   static constexpr std::string_view kName = "log", kGrad = "log.grad", kDoc = "natural logarithm", kExample = "log";
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "log(x0)"; }
   static std::string d_expr(const Attrs&) { return "x1 / x0"; }
   explicit Log(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return log_lanes(x); }
-  XRUN_INLINE auto d(auto x, auto dy) const { return dy / x; }
 };
 
-struct Sqrt : NoArguments {
+struct Sqrt : NoArguments, SqrtFormula {
   static constexpr std::string_view kName = "sqrt", kGrad = "sqrt.grad", kDoc = "square root", kExample = "sqrt";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "sqrt(x0)"; }
   static std::string d_expr(const Attrs&) { return "x1 / (x0 + x0)"; }
   explicit Sqrt(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return square_root(x); }
-  XRUN_INLINE auto d(auto y, auto dy) const { return dy / (y + y); }
 };
 
 struct Abs : NoArguments {
@@ -135,13 +113,11 @@ struct Neg : NoArguments {
   XRUN_INLINE auto d(auto, auto dy) const { return -dy; }
 };
 
-struct Erf : NoArguments {
+struct Erf : NoArguments, ErfFormula {
   static constexpr std::string_view kName = "erf", kGrad = "erf.grad", kDoc = "error function", kExample = "erf";
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "erf(x0)"; }
   explicit Erf(const Attrs&) {}
-  XRUN_INLINE auto f(auto x) const { return erf_lanes(x); }
-  XRUN_INLINE auto d(auto x, auto dy) const { return dy * exp_lanes(-x * x) * 1.12837916709551257F; }
 };
 
 struct Sin : NoArguments {

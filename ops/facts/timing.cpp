@@ -167,7 +167,7 @@ Seconds time_update(int64_t weights, Isa isa) {
   float* gradient = floats();
   float* state = floats();
   const OptimizerForm form{.kind = OptimizerKind::kSgd, .states = 1};
-  const UpdateScalars scalars{.rate = 1e-3F, .momentum = 0.9F};
+  const UpdateScalars scalars{{.rate = 1e-3F, .momentum = 0.9F}};
   const auto run = [&]() -> Status {
     update(isa, form, scalars, weight, gradient, {state}, weights);
     return {};

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "ops/make_kernel.h"
+#include "ops/norm/norm_formulas.h"
 #include "ops/norm/norm_function.h"
 #include "ops/shape.h"
 
@@ -13,8 +14,8 @@ namespace xrun::ops {
 
 template <class L, typename T>
 XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) {
-  return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.scale + c, n) +
-         load_upto<L>(p.bias + c, n);
+  return normalized(load_upto<L>(x + c, n), load_upto<L>(p.mean + c, n), load_upto<L>(p.scale + c, n),
+                    load_upto<L>(p.bias + c, n));
 }
 
 // The function that the loops apply directly to the norm. The forward pass rounds the norm to the element type before a

@@ -53,7 +53,7 @@ XRUN_INLINE L norm_of(const NormColumns& p, const T* x, int64_t c, int64_t n) {
 
 template <class L, typename T>
 XRUN_INLINE L standardize(const NormColumns& p, const T* x, int64_t c, int64_t n) {
-  return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.rstd + c, n);
+  return standardized(load_upto<L>(x + c, n), load_upto<L>(p.mean + c, n), load_upto<L>(p.rstd + c, n));
 }
 
 // Sums g and g · x̂ over rows. For a prelu it also sums the gradient of the slopes and adds this sum to the gradient of
@@ -123,10 +123,10 @@ struct GradBody {
         const int64_t n = columns - c;
         const L g = before<kBehind>(*p, norm_of<kBehind, L>(*p, x, c, n), load_upto<L>(dy + c, n), c, n);
         const L xhat = standardize<L>(*p, x, c, n);
-        store_upto(
-            dx + c,
-            (g - load_upto<L>(mean_sum + c, n) - xhat * load_upto<L>(mean_dot + c, n)) * load_upto<L>(p->scale + c, n),
-            n);
+        store_upto(dx + c,
+                   column_norm_dx(g, load_upto<L>(mean_sum + c, n), xhat, load_upto<L>(mean_dot + c, n),
+                                  load_upto<L>(p->scale + c, n)),
+                   n);
       }
     }
   }

@@ -9,6 +9,7 @@
 #include "ops/catalog.h"
 #include "ops/loops/columns.h"
 #include "ops/make_kernel.h"
+#include "ops/norm/norm_formulas.h"
 #include "ops/shape.h"
 #include "ops/simd/lane_sums.h"
 
@@ -117,7 +118,7 @@ struct GradBody {
       const float mean_g = kCentre ? sum_of<L>(g, d) / static_cast<float>(d) : 0.0F;
       const float mean_gx = dot_of<L>(g, v, d) / static_cast<float>(d);
       for (int64_t i = 0; i < d; i += kLanes) {
-        store_upto(dx + i, (load<L>(g + i) - mean_g - load<L>(v + i) * mean_gx) * rstd, d - i);
+        store_upto(dx + i, row_norm_dx(load<L>(g + i), load<L>(v + i), mean_g, mean_gx, rstd), d - i);
       }
     }
   }
@@ -132,7 +133,7 @@ struct WeightGradBody {
         rows, 0, d,
         [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
           const L g = load_upto<L>(dy + r * d + c, n);
-          acc[0] += g * ((load_upto<L>(x + r * d + c, n) - means[r]) * rstds[r]);
+          acc[0] += g * standardized(load_upto<L>(x + r * d + c, n), means[r], rstds[r]);
           acc[1] += g;
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {

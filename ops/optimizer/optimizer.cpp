@@ -23,7 +23,7 @@ struct MeanBody {
   XRUN_INLINE static void run(const float* w, float take, float* mean, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
       const L old = load_upto<L>(mean + i, n - i);
-      store_upto(mean + i, old + (load_upto<L>(w + i, n - i) - old) * take, n - i);
+      store_upto(mean + i, moved_mean(old, load_upto<L>(w + i, n - i), take), n - i);
     }
   }
 };

@@ -14,6 +14,7 @@
 #include "graph/settings/specs.h"
 #include "graph/types/attr.h"
 #include "ops/optimizer/own_update.h"
+#include "ops/optimizer/update_scalars.h"
 #include "ops/simd/isa.h"
 
 namespace xrun::ops {
@@ -49,20 +50,8 @@ struct OptimizerForm {
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {}, double ema = 0);
 
 // The scalars of one step for one tensor, computed in f64 (docs/internals/determinism.md, "Scalars").
-struct UpdateScalars {
-  float rate = 0;
-  float decay = 0;  // weight decay; 0 if the tensor does not decay
-  float momentum = 0;
-  float keep1 = 0;  // beta1
-  float take1 = 0;  // 1 - beta1
-  float keep2 = 0;
-  float take2 = 0;
-  float correct1 = 1;  // 1 / (1 - beta1^t)
-  float correct2 = 1;  // 1 / (1 - beta2^t)
-  float eps = 0;
-  float grad_scale = 1;  // clipping by norm: factor on each gradient, applied first
-  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: bound, applied after grad_scale
-  std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, computed with norms of 0
+struct UpdateScalars : KnownScalars {
+  std::array<float, kMostUpdateScalars> own{};  // OwnUpdate::scalars, computed with norms of 0
 };
 
 // Returns the scalars of step `step`, which counts from 0. `rate` is the value of the learning-rate curve times the

@@ -1,12 +1,17 @@
 // Elementary functions on lanes. Errors are a few units in the last place unless a comment says otherwise. The
-// functions are templates over the type of the lanes: F16 (simd.h) computes, and the lanes of the kernel compiler
-// (ops/jit/plugin/ir_lanes.h) write the same operations as instructions, so that both give the same bits. Source of the
-// polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
+// functions are templates over the type of the lanes: F16 (simd.h) computes, the lanes of the kernel compiler
+// (ops/jit/plugin/ir_lanes.h) write the same operations as instructions, and a thread of a GPU computes one `float`
+// (scalar_lane.h), so that all give the same bits. Source of the polynomials: Moshier, Cephes Mathematical Library
+// (expf, logf, tanhf).
 #pragma once
 
 #include <cmath>
 
+#ifdef __CUDACC__
+#include "ops/simd/scalar_lane.h"
+#else
 #include "ops/simd/simd.h"
+#endif
 
 namespace xrun::ops {
 

@@ -24,7 +24,8 @@ std::vector<std::string> files_below(const std::string& folder) {
   const fs::path root = XRUN_SOURCE_DIR;
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-    if (entry.path().extension() == ".cpp") {
+    const std::string extension = entry.path().extension();
+    if (extension == ".cpp" || extension == ".cu") {
       files.push_back(fs::relative(entry.path(), root).string());
     }
   }
