@@ -23,90 +23,104 @@ std::vector<Bits> numbers_of(const UpdateRule& rule, const UpdateScalars& scalar
 
 class GpuUpdates : public GpuLoops {};
 
+// An optimizer with its weights, in the memory of the CPU.
+struct Trained {
+  std::string name;
+  UpdateRule rule;
+  OptimizerForm form;
+  OwnUpdate own;                         // the same rule without a kernel of its own gives the numbers of a step
+  std::vector<std::vector<float>> kept;  // the weight, then the states
+
+  UpdateStates states(int64_t begin = 0) {
+    UpdateStates at{};
+    for (size_t i = 1; i < kept.size(); ++i) {
+      at[i - 1] = kept[i].data() + begin;
+    }
+    return at;
+  }
+  std::vector<Bits> operands(const std::vector<float>& g, const UpdateScalars& scalars) const {
+    std::vector<Bits> inputs{bits_of_all(kept[0]), bits_of_all(g)};
+    for (size_t i = 1; i < kept.size(); ++i) {
+      inputs.push_back(bits_of_all(kept[i]));
+    }
+    std::ranges::move(numbers_of(rule, scalars), std::back_inserter(inputs));
+    return inputs;
+  }
+};
+
+// Compares the partial norms of one level, and adds those of the CPU to `totals`.
+void compare_norms(Trained& some, int level, const std::vector<float>& g, const UpdateScalars& scalars,
+                   std::vector<double>& totals) {
+  const GpuLoop sums = norm_kernel(some.rule, level, kPiece);
+  const int64_t pieces = (kWeights + kPiece - 1) / kPiece;
+  const std::vector<size_t> sizes(sums.outputs.size(), static_cast<size_t>(pieces) * sizeof(double));
+  const auto run = run_kernel(sums, some.operands(g, scalars), sizes, kWeights, {.order = ptx::Order::kReversed});
+  ASSERT_TRUE(run.has_value());
+  const std::vector<int> levels = norm_levels(some.rule);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    std::vector<double> wanted(totals.size());
+    const int64_t begin = piece * kPiece;
+    {
+      const ComputeModes modes;
+      norm_squares(detect_isa(), some.form, level, scalars, some.kept[0].data() + begin, g.data() + begin,
+                   some.states(begin), std::min(kPiece, kWeights - begin), wanted);
+    }
+    size_t result = 0;
+    for (size_t i = 0; i < totals.size(); ++i) {
+      if (levels[i] == level) {
+        double made = 0;
+        std::memcpy(&made, run->results[result++].data() + static_cast<size_t>(piece) * sizeof made, sizeof made);
+        EXPECT_EQ(std::bit_cast<uint64_t>(made), std::bit_cast<uint64_t>(wanted[i])) << some.name << " norm " << i;
+        totals[i] += wanted[i];
+      }
+    }
+  }
+}
+
 // Trains some weights with both kinds of kernels and compares all bits after each step.
 void compare_steps(const std::string& optimizer, std::mt19937& random) {
   const CallSpec call = call_of(optimizer);
   const auto rule = read_update_rule(call.args);
   ASSERT_TRUE(rule.ok()) << rule.error().message;
-  const OptimizerForm form = *optimizer_form(call, detect_isa());
-  // The same rule without a kernel of its own gives the numbers of a step.
-  const OwnUpdate own = *OwnUpdate::make(*rule, {});
   std::normal_distribution<float> draw(0, 1);
-  const auto some = [&] {
+  const auto drawn = [&] {
     std::vector<float> values(kWeights);
     std::ranges::generate(values, [&] { return draw(random); });
     return values;
   };
-  std::vector<std::vector<float>> kept{some()};  // the weight, then the states
+  Trained some{optimizer, *rule, *optimizer_form(call, detect_isa()), *OwnUpdate::make(*rule, {}), {drawn()}};
   for (int i = 0; i < rule->states; ++i) {
-    kept.emplace_back(static_cast<size_t>(kWeights), static_cast<float>(rule->first[static_cast<size_t>(i)]));
+    some.kept.emplace_back(static_cast<size_t>(kWeights), static_cast<float>(rule->first[static_cast<size_t>(i)]));
   }
   for (int64_t step = 0; step < 3; ++step) {
-    std::vector<float> g = some();
+    std::vector<float> g = drawn();
     g[5] = 1e-42F;
     g[6] = 0;
     g[7] = 1e30F;
     const double rate = 0.01 / static_cast<double>(step + 1);
-    UpdateScalars scalars = update_scalars(form, rate, 0.01, true, step, 0.5, step == 1 ? 1.0 : 1e38);
-    scalars.own = own.scalars(rate, step, 0.01);
-    UpdateStates states{};
-    for (size_t i = 1; i < kept.size(); ++i) {
-      states[i - 1] = kept[i].data();
+    UpdateScalars scalars = update_scalars(some.form, rate, 0.01, true, step, 0.5, step == 1 ? 1.0 : 1e38);
+    scalars.own = some.own.scalars(rate, step, 0.01);
+    std::vector<double> totals(rule->norms.size());
+    for (int level = 0; level < some.own.levels(); ++level) {
+      compare_norms(some, level, g, scalars, totals);
+      std::vector<double> norms(totals.size());
+      std::ranges::transform(totals, norms.begin(), [](double total) { return std::sqrt(total); });
+      some.own.set_norms(norms, scalars.own);
     }
-    std::vector<double> norms(rule->norms.size());
-    for (int level = 0; level < own.levels(); ++level) {
-      const GpuLoop sums = norm_kernel(*rule, level, kPiece);
-      std::vector<Bits> inputs{bits_of_all(kept[0]), bits_of_all(g)};
-      for (size_t i = 1; i < kept.size(); ++i) {
-        inputs.push_back(bits_of_all(kept[i]));
-      }
-      std::ranges::move(numbers_of(*rule, scalars), std::back_inserter(inputs));
-      const int64_t pieces = (kWeights + kPiece - 1) / kPiece;
-      const std::vector<size_t> sizes(sums.outputs.size(), static_cast<size_t>(pieces) * sizeof(double));
-      const auto run = run_kernel(sums, inputs, sizes, kWeights, {.order = ptx::Order::kReversed});
-      ASSERT_TRUE(run.has_value());
-      std::vector<double> totals(norms.size());
-      for (int64_t piece = 0; piece < pieces; ++piece) {
-        const ComputeModes modes;
-        std::vector<double> wanted(norms.size());
-        const int64_t begin = piece * kPiece;
-        UpdateStates moved = states;
-        for (float*& state : moved) {
-          state = state == nullptr ? nullptr : state + begin;
-        }
-        norm_squares(detect_isa(), form, level, scalars, kept[0].data() + begin, g.data() + begin, moved,
-                     std::min(kPiece, kWeights - begin), wanted);
-        size_t result = 0;
-        const std::vector<int> levels = norm_levels(*rule);
-        for (size_t i = 0; i < norms.size(); ++i) {
-          if (levels[i] == level) {
-            double made = 0;
-            std::memcpy(&made, run->results[result++].data() + static_cast<size_t>(piece) * sizeof made, sizeof made);
-            EXPECT_EQ(std::bit_cast<uint64_t>(made), std::bit_cast<uint64_t>(wanted[i])) << optimizer << " norm " << i;
-            totals[i] += wanted[i];
-            norms[i] = std::sqrt(totals[i]);
-          }
-        }
-      }
-      own.set_norms(norms, scalars.own);
-    }
-
-    std::vector<Bits> inputs{bits_of_all(kept[0]), bits_of_all(g)};
     std::vector<int> in_place{0};
-    for (size_t i = 1; i < kept.size(); ++i) {
-      in_place.push_back(static_cast<int>(inputs.size()));
-      inputs.push_back(bits_of_all(kept[i]));
+    for (int i = 0; i < rule->states; ++i) {
+      in_place.push_back(2 + i);
     }
-    std::ranges::move(numbers_of(*rule, scalars), std::back_inserter(inputs));
-    const std::vector<size_t> sizes(kept.size(), static_cast<size_t>(kWeights) * sizeof(float));
-    const auto run = run_kernel(update_kernel(*rule), inputs, sizes, kWeights, {.in_place = in_place});
+    const std::vector<size_t> sizes(some.kept.size(), static_cast<size_t>(kWeights) * sizeof(float));
+    const auto run =
+        run_kernel(update_kernel(*rule), some.operands(g, scalars), sizes, kWeights, {.in_place = in_place});
     ASSERT_TRUE(run.has_value());
     {
       const ComputeModes modes;
-      update(detect_isa(), form, scalars, kept[0].data(), g.data(), states, kWeights);
+      update(detect_isa(), some.form, scalars, some.kept[0].data(), g.data(), some.states(), kWeights);
     }
-    for (size_t i = 0; i < kept.size(); ++i) {
-      ASSERT_EQ(first_difference<float>(run->results[i], bits_of_all(kept[i])), -1)
+    for (size_t i = 0; i < some.kept.size(); ++i) {
+      ASSERT_EQ(first_difference<float>(run->results[i], bits_of_all(some.kept[i])), -1)
           << optimizer << " step " << step << " result " << i;
     }
   }

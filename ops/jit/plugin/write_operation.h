@@ -4,7 +4,7 @@
 #pragma once
 
 #include "graph/types/scalar_expr.h"
-#include "ops/jit/plugin/ir_lanes.h"
+#include "ops/jit/plugin/ir_narrow.h"
 
 namespace xrun::ops {
 
