@@ -36,8 +36,8 @@ struct GpuLoop {
   // they are then added in a fixed tree (docs/internals/determinism.md), so the bits are those of the CPU's kernels.
   enum class Sums : uint8_t {
     kNone,
-    kMeans,    // in f32, divided by the number of elements of a row: a f32 for each row
-    kSquares,  // of the squares, in f64: a f64 for each row
+    kMeans,    // sums in f32, divided by the number of elements of a row: a f32 for each row
+    kSquares,  // sums of squares in f64: a f64 for each row
   };
 
   ScalarExpr expr;                 // the function of one element, without nodes that no result needs

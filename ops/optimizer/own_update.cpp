@@ -74,7 +74,22 @@ OwnUpdate::OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for)
   }
 }
 
-GpuLoop update_kernel(const UpdateRule& rule) { return gpu_loop(form_of(rule, {&rule.elements, 1})); }
+GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean) {
+  GpuLoop loop = gpu_loop(form_of(rule, {&rule.elements, 1}));
+  if (keeps_mean) {
+    ScalarExpr& expr = loop.expr;
+    const ScalarId mean = expr.input(static_cast<int>(loop.inputs.size()));
+    const ScalarId take = expr.input(static_cast<int>(loop.inputs.size()) + 1);
+    loop.inputs.push_back({.reach = GpuOperand::Reach::kEach, .dtype = DType::kF32, .steps = {}});
+    loop.inputs.push_back({.reach = GpuOperand::Reach::kOne, .dtype = DType::kF32, .steps = {}});
+    std::vector<ScalarId> results = expr.results();
+    const ScalarId moved = expr.make(ScalarOp::kMul, expr.make(ScalarOp::kSub, results[0], mean), take);
+    results.push_back(expr.make(ScalarOp::kAdd, mean, moved));
+    expr.set_results(std::move(results));
+    loop.outputs.push_back(DType::kF32);
+  }
+  return loop;
+}
 
 GpuLoop norm_kernel(const UpdateRule& rule, int level, int64_t piece) {
   return gpu_loop(form_of_norms(rule, level), piece);

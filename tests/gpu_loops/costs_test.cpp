@@ -41,7 +41,7 @@ std::vector<Named> kernels() {
                          named("gelu", "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"),
                          named("gelu, bf16", "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))", DType::kBF16)};
   for (const char* const optimizer : {"sgd", "adam", "adamw", "lion"}) {
-    all.push_back({optimizer, update_kernel(*read_update_rule(call_of(std::string(optimizer) + "()").args))});
+    all.push_back({optimizer, update_kernel(*read_update_rule(call_of(std::string(optimizer) + "()").args), false)});
   }
   all.push_back({"mse of 1,000", row_loss_kernels("mse", 1000)->loss});
   return all;

@@ -9,7 +9,7 @@ namespace {
 
 class GpuSums : public GpuLoops {};
 
-// What the CPU's operator computes for `rows` rows of n elements.
+// Runs the CPU's operator on `rows` rows of n elements and returns its result.
 Bits run_operator(const std::string& name, int64_t rows, int64_t n, std::vector<Bits> inputs, size_t bytes) {
   const TensorType full{.dtype = DType::kF32, .dims = {kBatch, n}};
   const TensorType one{.dtype = DType::kF32, .dims = {kBatch}};

@@ -38,6 +38,16 @@ TEST_F(GpuTexts, ASmallKernelIsTheGolden) {
   EXPECT_TRUE(test::matches_golden(*compile_ptx(loop, GpuTarget::kSm80), "gpu_loops/silu.ptx"));
 }
 
+TEST_F(GpuTexts, InexactInstructionsAreFound) {
+  const std::string text = *compile_ptx(loop_of(*parse_scalar_expr("x0 * x1 + exp(x2)")), GpuTarget::kSm80);
+  EXPECT_EQ(inexact_word(text), "");
+  for (const std::string planted : {"fma.rn.ftz.f32", "add.f32", "add.ftz.f32", "mul.rn.f32", "ex2.approx.ftz.f32"}) {
+    std::string changed = text;
+    changed.insert(changed.find("add.rn.ftz.f32"), planted + " ");
+    EXPECT_NE(inexact_word(changed), "") << planted;
+  }
+}
+
 // Kernels of everything that the compiler takes.
 std::vector<GpuLoop> all_loops() {
   std::vector<GpuLoop> loops;
@@ -50,7 +60,7 @@ std::vector<GpuLoop> all_loops() {
   }
   for (const std::string& call : optimizer_calls()) {
     const UpdateRule rule = *read_update_rule(call_of(call).args);
-    loops.push_back(update_kernel(rule));
+    loops.push_back(update_kernel(rule, loops.size() % 2 == 0));
     if (!rule.norms.empty()) {
       loops.push_back(norm_kernel(rule, 0, 4096));
     }

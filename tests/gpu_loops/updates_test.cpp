@@ -8,6 +8,7 @@ namespace xrun::ops {
 namespace {
 
 constexpr int64_t kWeights = 700;
+constexpr double kEma = 0.9;
 constexpr int64_t kPiece = 256;  // elements of a partial norm; the last piece is shorter
 
 // The numbers of a step as operands of a kernel, one f32 each.
@@ -29,7 +30,7 @@ struct Trained {
   UpdateRule rule;
   OptimizerForm form;
   OwnUpdate own;                         // the same rule without a kernel of its own gives the numbers of a step
-  std::vector<std::vector<float>> kept;  // the weight, then the states
+  std::vector<std::vector<float>> kept;  // the weight, the states, and the running mean of the weight
 
   UpdateStates states(int64_t begin = 0) {
     UpdateStates at{};
@@ -38,9 +39,10 @@ struct Trained {
     }
     return at;
   }
+  // The operands of both kernels, without the mean.
   std::vector<Bits> operands(const std::vector<float>& g, const UpdateScalars& scalars) const {
     std::vector<Bits> inputs{bits_of_all(kept[0]), bits_of_all(g)};
-    for (size_t i = 1; i < kept.size(); ++i) {
+    for (size_t i = 1; i + 1 < kept.size(); ++i) {
       inputs.push_back(bits_of_all(kept[i]));
     }
     std::ranges::move(numbers_of(rule, scalars), std::back_inserter(inputs));
@@ -88,10 +90,11 @@ void compare_steps(const std::string& optimizer, std::mt19937& random) {
     std::ranges::generate(values, [&] { return draw(random); });
     return values;
   };
-  Trained some{optimizer, *rule, *optimizer_form(call, detect_isa()), *OwnUpdate::make(*rule, {}), {drawn()}};
+  Trained some{optimizer, *rule, *optimizer_form(call, detect_isa(), kEma), *OwnUpdate::make(*rule, {}), {drawn()}};
   for (int i = 0; i < rule->states; ++i) {
     some.kept.emplace_back(static_cast<size_t>(kWeights), static_cast<float>(rule->first[static_cast<size_t>(i)]));
   }
+  some.kept.push_back(some.kept[0]);
   for (int64_t step = 0; step < 3; ++step) {
     std::vector<float> g = drawn();
     g[5] = 1e-42F;
@@ -111,9 +114,12 @@ void compare_steps(const std::string& optimizer, std::mt19937& random) {
     for (int i = 0; i < rule->states; ++i) {
       in_place.push_back(2 + i);
     }
+    std::vector<Bits> inputs = some.operands(g, scalars);
+    in_place.push_back(static_cast<int>(inputs.size()));
+    inputs.push_back(bits_of_all(some.kept.back()));
+    inputs.push_back(bits_of_all(std::vector<float>{static_cast<float>(1 - kEma)}));
     const std::vector<size_t> sizes(some.kept.size(), static_cast<size_t>(kWeights) * sizeof(float));
-    const auto run =
-        run_kernel(update_kernel(*rule), some.operands(g, scalars), sizes, kWeights, {.in_place = in_place});
+    const auto run = run_kernel(update_kernel(*rule, true), inputs, sizes, kWeights, {.in_place = in_place});
     ASSERT_TRUE(run.has_value());
     {
       const ComputeModes modes;
