@@ -1,8 +1,8 @@
 // The code of a loop is looked up in three places: among the loops of this process, by their description (describe);
 // then in the cache of object code on disk, whose key also contains the compiler and the build; and if it is in
 // neither, the module compiles it and the object code is stored on disk. If that fails, the loop is interpreted, and
-// the report keeps the reason.
-// Tests: tests/ops/jit/element_loop_test.cpp
+// the report keeps the reason. Kernels of GPUs are looked up and stored likewise, as PTX text.
+// Tests: tests/ops/jit/element_loop_test.cpp, tests/gpu_loops/kernels_test.cpp
 #include "ops/jit/compiler.h"
 
 #include <cstdlib>
@@ -109,9 +109,39 @@ class Compiler {
     return loops_[text] = loaded->code;
   }
 
+  Result<std::string> ptx_of(const GpuLoop& given, GpuTarget target) {
+    GpuLoop loop = given;
+    loop.expr.prune();
+    XRUN_TRY(check(loop));
+    const JitPlugin* const plugin = open();
+    if (plugin == nullptr) {
+      return no_kernels();
+    }
+    const std::string text = describe(loop, target);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = kernels_.find(text); known != kernels_.end()) {
+        return known->second;
+      }
+    }
+    const Seconds begin = system_clock().now();
+    const std::string key = std::string(XRUN_JIT_BUILD) + " " + std::string(plugin->compiler) + " " + text;
+    std::optional<std::string> ptx = read_object(key);
+    const bool cached = ptx.has_value();
+    if (!cached) {
+      XRUN_ASSIGN(ptx, plugin->compile_ptx(loop, target));
+      store_object(key, *ptx);
+    }
+    const std::lock_guard lock(mutex_);
+    report_.compile_time += system_clock().now() - begin;
+    ++(cached ? report_.kernels_from_cache : report_.compiled_kernels);
+    return kernels_[text] = *ptx;
+  }
+
   void forget() {
     const std::lock_guard lock(mutex_);
     loops_.clear();
+    kernels_.clear();
   }
 
   JitReport report() {
@@ -120,6 +150,13 @@ class Compiler {
   }
 
  private:
+  Error no_kernels() {
+    const std::lock_guard lock(mutex_);
+    return {ErrorKind::kWorld, "XG0824",
+            "no kernel of a GPU can be made: " + (report_.failure ? report_.failure->message : "XRUN_JIT is `off`"),
+            report_.failure ? report_.failure->help : "leave XRUN_JIT out; a GPU has no interpreter"};
+  }
+
   LoopCode keep_failure(const std::string& loop, const Error& why) {
     const std::lock_guard lock(mutex_);
     report_.failure = why;
@@ -131,6 +168,7 @@ class Compiler {
   bool opened_ = false;
   const JitPlugin* plugin_ = nullptr;
   std::map<std::string, LoopCode, std::less<>> loops_;
+  std::map<std::string, std::string, std::less<>> kernels_;
   JitReport report_;
 };
 
@@ -142,6 +180,8 @@ Compiler& compiler() {
 }  // namespace
 
 LoopCode compile_loop(const LoopForm& form, Isa isa) { return compiler().code_of(form, isa); }
+
+Result<std::string> compile_ptx(const GpuLoop& loop, GpuTarget target) { return compiler().ptx_of(loop, target); }
 
 Result<bool> choose_jit() {
   const char* const wanted = std::getenv("XRUN_JIT");

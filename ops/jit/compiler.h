@@ -7,6 +7,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "ops/jit/gpu_loop.h"
 #include "ops/jit/loop_form.h"
 
 namespace xrun::ops {
@@ -15,13 +16,18 @@ namespace xrun::ops {
 // the module. Several threads may call it at once.
 LoopCode compile_loop(const LoopForm& form, Isa isa);
 
+// Returns the PTX text of a kernel, which is compiled once per process. There is no interpreter on a GPU, so a kernel
+// that cannot be compiled is an error. Several threads may call it at once. Errors: XG0824: the kernel is not
+// supported, the module or LLVM's back end is missing, or XRUN_JIT is `off`.
+Result<std::string> compile_ptx(const GpuLoop& loop, GpuTarget target);
+
 // Returns true if XRUN_JIT is `on` (loops are compiled), false if it is `off`. Errors: XG0822 for another word.
 Result<bool> choose_jit();
 // Sets whether loops that are made from now on are compiled; initially they are. Existing kernels keep their code.
 void use_jit(bool compiled);
 
-// Forgets the code of all loops in this process, so that they are compiled or read from the cache again; for
-// measurements. Existing kernels keep their code.
+// Forgets the code of all loops and kernels in this process, so that they are compiled or read from the cache again;
+// for measurements. Existing kernels keep their code.
 void forget_loops();
 
 struct JitReport {
@@ -29,8 +35,10 @@ struct JitReport {
   std::optional<Error> failure;  // the reason why loops that could be compiled are interpreted
   int compiled = 0;              // number of loops that were compiled
   int from_cache = 0;
+  int compiled_kernels = 0;  // number of kernels of GPUs that were compiled
+  int kernels_from_cache = 0;
   Seconds open_time = 0;
-  Seconds compile_time = 0;  // time to compile loops or read them from the cache, summed over threads
+  Seconds compile_time = 0;  // time to compile loops and kernels or read them from the cache, summed over threads
 };
 JitReport jit_report();
 // Opens the module if it is not open, and returns the report.

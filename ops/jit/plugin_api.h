@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "graph/base/result.h"
+#include "ops/jit/gpu_loop.h"
 #include "ops/jit/loop_form.h"
 
 namespace xrun::ops {
@@ -21,6 +22,8 @@ struct JitPlugin {
   // Loads the loop from object code; it stays loaded until the process ends. Several threads may call it at once.
   // Errors: XG0821.
   Result<LoadedLoop> (*load)(std::string_view object);
+  // Compiles a kernel of a GPU to PTX (ops/jit/plugin/llvm_ptx.h). Several threads may call it at once. Errors: XG0824.
+  Result<std::string> (*compile_ptx)(const GpuLoop& loop, GpuTarget target);
 };
 
 // The symbol of the module whose text is the XRUN_JIT_BUILD of the sources from which the module was built. A module of

@@ -1,7 +1,9 @@
 // Losses that compare two tensors of one shape, with one value per sample, f32[N]:
 //   mse  mean of (x - target)²
 //   bce  mean of max(z, 0) - z·target + log(1 + exp(-|z|)), z = logits; no gradient for the target
-// Tests: tests/ops/conformance_test.cpp
+// Tests: tests/ops/conformance_test.cpp, tests/gpu_loops/sums_test.cpp
+#include "ops/losses/row_losses.h"
+
 #include <array>
 
 #include "graph/passes/autodiff.h"
@@ -15,6 +17,11 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
+constexpr int64_t kKernelRows = 1;  // the outermost dimension, whose size a kernel does not read
+
+// A loss and its slope are written twice: on lanes, and as scalar expressions for kernels of GPUs.
+// tests/gpu_loops/sums_test.cpp compares their bits.
+
 struct Mse {
   static constexpr std::string_view kName = "mse", kGrad = "mse.grad", kSignature = "(x: [N, ...], target: [N, ...])",
                                     kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)",
@@ -27,6 +34,13 @@ struct Mse {
   template <class L>
   XRUN_INLINE static L slope(L x, L t) {
     return (x - t) * 2.0F;
+  }
+  static ScalarId loss(ScalarExpr& e, ScalarId x, ScalarId t) {
+    const ScalarId difference = e.make(ScalarOp::kSub, x, t);
+    return e.make(ScalarOp::kMul, difference, difference);
+  }
+  static ScalarId slope(ScalarExpr& e, ScalarId x, ScalarId t) {
+    return e.make(ScalarOp::kMul, e.make(ScalarOp::kSub, x, t), e.constant(2));
   }
 };
 
@@ -48,6 +62,17 @@ struct Bce {
   template <class L>
   XRUN_INLINE static L slope(L z, L t) {
     return sigmoid_lanes(z) - t;
+  }
+  static ScalarId loss(ScalarExpr& e, ScalarId z, ScalarId t) {
+    const ScalarId negative = e.make(ScalarOp::kLess, z, e.constant(0));
+    const ScalarId size = e.make(ScalarOp::kSelect, negative, e.make(ScalarOp::kNeg, z), z);
+    const ScalarId small = e.make(ScalarOp::kExp, e.make(ScalarOp::kNeg, size));
+    const ScalarId rectified = e.make(ScalarOp::kSelect, negative, e.constant(0), z);
+    return e.make(ScalarOp::kAdd, e.make(ScalarOp::kSub, rectified, e.make(ScalarOp::kMul, z, t)),
+                  e.make(ScalarOp::kLog, e.make(ScalarOp::kAdd, small, e.constant(1))));
+  }
+  static ScalarId slope(ScalarExpr& e, ScalarId z, ScalarId t) {
+    return e.make(ScalarOp::kSub, e.make(ScalarOp::kSigmoid, z), t);
   }
 };
 
@@ -156,11 +181,32 @@ struct RowLoss {
                                 .cpu = make_backward};
 };
 
+template <class F>
+RowLossKernels kernels_of(int64_t n) {
+  const GpuOperand each{.reach = GpuOperand::Reach::kEach, .dtype = DType::kF32, .steps = {}};
+  GpuLoop loss{.expr = {}, .inputs = {each, each}, .outputs = {DType::kF32}, .dims = {}};
+  loss.expr.set_results({F::loss(loss.expr, loss.expr.input(0), loss.expr.input(1))});
+  loss.sums = GpuLoop::Sums::kMeans;
+  loss.row = n;
+  GpuLoop slope{.expr = {}, .inputs = {each, each}, .outputs = {DType::kF32}, .dims = {kKernelRows, n}};
+  slope.inputs.push_back({.reach = GpuOperand::Reach::kSteps, .dtype = DType::kF32, .steps = {1, 0}});
+  ScalarExpr& e = slope.expr;
+  const ScalarId weight = e.make(ScalarOp::kDiv, e.input(2), e.constant(static_cast<double>(n)));
+  e.set_results({e.make(ScalarOp::kMul, F::slope(e, e.input(0), e.input(1)), weight)});
+  return {.loss = std::move(loss), .gradient = std::move(slope)};
+}
+
 constexpr std::array<const Op*, 4> kOps{&RowLoss<Mse>::kForward, &RowLoss<Mse>::kBackward, &RowLoss<Bce>::kForward,
                                         &RowLoss<Bce>::kBackward};
 
 }  // namespace
 
 std::span<const Op* const> row_loss_ops() { return kOps; }
+
+std::optional<RowLossKernels> row_loss_kernels(std::string_view name, int64_t n) {
+  return name == Mse::kName   ? std::optional(kernels_of<Mse>(n))
+         : name == Bce::kName ? std::optional(kernels_of<Bce>(n))
+                              : std::nullopt;
+}
 
 }  // namespace xrun::ops

@@ -41,6 +41,20 @@ LoopForm form_of(const UpdateRule& rule, std::span<const ScalarExpr> functions) 
   return form;
 }
 
+// The loop that sums the squares of the norms of one level.
+LoopForm form_of_norms(const UpdateRule& rule, int level) {
+  const std::vector<int> levels = norm_levels(rule);
+  std::vector<ScalarExpr> norms;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (levels[i] == level) {
+      norms.push_back(rule.norms[i]);
+    }
+  }
+  LoopForm form = form_of(rule, norms);
+  form.squares = true;
+  return form;
+}
+
 bool compiles(std::optional<Isa> compiled_for, bool wide) {
   return compiled_for.has_value() && (*compiled_for >= Isa::kAvx512) == wide;
 }
@@ -56,16 +70,29 @@ OwnUpdate::OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for)
       level_of_(norm_levels(rule_)) {
   const int levels = level_of_.empty() ? 0 : std::ranges::max(level_of_) + 1;
   for (int level = 0; level < levels; ++level) {
-    std::vector<ScalarExpr> norms;
-    for (size_t i = 0; i < rule_.norms.size(); ++i) {
-      if (level_of_[i] == level) {
-        norms.push_back(rule_.norms[i]);
-      }
-    }
-    LoopForm form = form_of(rule_, norms);
-    form.squares = true;
-    levels_.emplace_back(form, compiled_for);
+    levels_.emplace_back(form_of_norms(rule_, level), compiled_for);
   }
+}
+
+GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean) {
+  GpuLoop loop = gpu_loop(form_of(rule, {&rule.elements, 1}));
+  if (keeps_mean) {
+    ScalarExpr& expr = loop.expr;
+    const ScalarId mean = expr.input(static_cast<int>(loop.inputs.size()));
+    const ScalarId take = expr.input(static_cast<int>(loop.inputs.size()) + 1);
+    loop.inputs.push_back({.reach = GpuOperand::Reach::kEach, .dtype = DType::kF32, .steps = {}});
+    loop.inputs.push_back({.reach = GpuOperand::Reach::kOne, .dtype = DType::kF32, .steps = {}});
+    std::vector<ScalarId> results = expr.results();
+    const ScalarId moved = expr.make(ScalarOp::kMul, expr.make(ScalarOp::kSub, results[0], mean), take);
+    results.push_back(expr.make(ScalarOp::kAdd, mean, moved));
+    expr.set_results(std::move(results));
+    loop.outputs.push_back(DType::kF32);
+  }
+  return loop;
+}
+
+GpuLoop norm_kernel(const UpdateRule& rule, int level, int64_t piece) {
+  return gpu_loop(form_of_norms(rule, level), piece);
 }
 
 Result<OwnUpdate> OwnUpdate::make(UpdateRule rule, std::optional<Isa> compiled_for) {

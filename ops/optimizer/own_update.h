@@ -10,6 +10,7 @@
 
 #include "graph/settings/update_rule.h"
 #include "ops/jit/element_loop.h"
+#include "ops/jit/gpu_loop.h"
 
 namespace xrun::ops {
 
@@ -56,5 +57,15 @@ class OwnUpdate {
   std::vector<int> level_of_;  // level of each norm
   std::vector<Loops> levels_;  // one loop for each level, which computes all norms of the level
 };
+
+// The kernels of an update on a GPU. Their operands are, in this order, weight, gradient and states (an element each),
+// the numbers of OwnUpdate::scalars() that the rule has, and grad_scale and grad_limit of UpdateScalars (one f32 in
+// memory each). The bits are those of `update` and `norm_squares` (ops/optimizer/optimizer.h, update_norms.h).
+//
+// update_kernel writes the weight and the states, which may be the memory of the operands. With `keeps_mean` it also
+// moves the running mean of the weight: two more operands, the mean and the fraction 1 - ema in memory, and one more
+// result. norm_kernel writes, for each norm of the level, a sum of squares in f64 for every `piece` elements.
+GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean);
+GpuLoop norm_kernel(const UpdateRule& rule, int level, int64_t piece);
 
 }  // namespace xrun::ops

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/PatternMatch.h>
 
 #include "ops/simd/simd.h"
@@ -21,7 +22,11 @@ using IrLanes = IrValue<float>;
 using IrInts = IrValue<int32_t>;
 using IrDoubles = IrValue<double>;
 
-inline llvm::Type* lanes_of(llvm::Type* type) { return llvm::FixedVectorType::get(type, kLanes); }
+// Values are vectors of sixteen lanes in loops for CPUs, and scalars in kernels of GPUs. Returns the type that has as
+// many lanes as `like`, of type `element`.
+inline llvm::Type* lanes_like(llvm::Value* like, llvm::Type* element) {
+  return like->getType()->getWithNewType(element);
+}
 
 template <class Tag>
 llvm::Value* same_number(const IrValue<Tag>& like, double number) {
@@ -29,6 +34,13 @@ llvm::Value* same_number(const IrValue<Tag>& like, double number) {
 }
 inline llvm::Value* same_number(const IrInts& like, int32_t number) {
   return llvm::ConstantInt::getSigned(like.value->getType(), number);
+}
+
+// An instruction of PTX with one operand, as LLVM does not write it otherwise.
+inline llvm::Value* written(llvm::IRBuilder<>& to, const char* text, const char* constraints, llvm::Value* operand,
+                            llvm::Type* result) {
+  auto* const type = llvm::FunctionType::get(result, {operand->getType()}, false);
+  return to.CreateCall(type, llvm::InlineAsm::get(type, text, constraints, false), {operand});
 }
 
 // ---- + - * / of f32 and f64, with numbers on either side
@@ -51,7 +63,14 @@ XRUN_IR_OPERATOR(-, CreateFSub)
 XRUN_IR_OPERATOR(*, CreateFMul)
 XRUN_IR_OPERATOR(/, CreateFDiv)
 #undef XRUN_IR_OPERATOR
-inline IrLanes operator-(const IrLanes& a) { return {a.to, a.to->CreateFNeg(a.value)}; }
+// Changes the sign bit. The negation of PTX also flushes denormal numbers, which that of x86 does not, so a number that
+// is not the result of arithmetic is negated as bits, in assembly that LLVM does not turn into a negation.
+inline IrLanes operator-(const IrLanes& a) {
+  if (a.value->getType()->isVectorTy() || llvm::isa<llvm::BinaryOperator>(a.value)) {
+    return {a.to, a.to->CreateFNeg(a.value)};
+  }
+  return {a.to, written(*a.to, "xor.b32 $0, $1, 0x80000000;", "=f,f", a.value, a.value->getType())};
+}
 
 // ---- whole numbers
 inline IrInts operator-(const IrInts& a, const IrInts& b) { return {a.to, a.to->CreateSub(a.value, b.value)}; }
@@ -64,6 +83,16 @@ inline IrInts operator>>(const IrInts& a, int32_t b) { return {a.to, a.to->Creat
 
 // ---- the other operations of simd.h
 inline IrLanes fill_like(const IrLanes& like, float x) { return {like.to, same_number(like, static_cast<double>(x))}; }
+
+inline IrInts bits_of(const IrLanes& x) {
+  return {x.to, x.to->CreateBitCast(x.value, lanes_like(x.value, x.to->getInt32Ty()))};
+}
+inline IrLanes from_bits(const IrInts& x) {
+  return {x.to, x.to->CreateBitCast(x.value, lanes_like(x.value, x.to->getFloatTy()))};
+}
+inline IrLanes converted(const IrInts& x) {
+  return {x.to, x.to->CreateSIToFP(x.value, lanes_like(x.value, x.to->getFloatTy()))};
+}
 
 inline IrLanes chosen(const IrLanes& at, llvm::Value* condition, const IrLanes& yes, const IrLanes& no) {
   return {at.to, at.to->CreateSelect(condition, yes.value, no.value)};
@@ -88,7 +117,13 @@ IrLanes choose(const IrLanes& a, const IrLanes& b, const IrLanes& yes, const IrL
       return chosen(a, condition, yes, no);
     }
   }
-  return chosen(a, a.to->CreateFCmp(kPredicate, a.value, b.value), yes, no);
+  llvm::Value* const condition = a.to->CreateFCmp(kPredicate, a.value, b.value);
+  const auto is_operand = [&](const IrLanes& x) { return x.value == a.value || x.value == b.value; };
+  if (!a.value->getType()->isVectorTy() && is_operand(yes) && is_operand(no)) {
+    // For PTX, LLVM would write a minimum or maximum, which flushes a denormal number that it passes on.
+    return from_bits({a.to, a.to->CreateSelect(condition, bits_of(yes).value, bits_of(no).value)});
+  }
+  return chosen(a, condition, yes, no);
 }
 
 inline IrLanes if_less(const IrLanes& a, const IrLanes& b, const IrLanes& yes, const IrLanes& no) {
@@ -99,27 +134,6 @@ inline IrLanes if_number(const IrLanes& x, const IrLanes& yes, const IrLanes& no
 }
 inline IrLanes if_bit(const IrInts& x, int32_t bit, const IrLanes& yes, const IrLanes& no) {
   return chosen(yes, x.to->CreateICmpNE((x & bit).value, same_number(x, 0)), yes, no);
-}
-
-inline IrInts bits_of(const IrLanes& x) { return {x.to, x.to->CreateBitCast(x.value, lanes_of(x.to->getInt32Ty()))}; }
-inline IrLanes from_bits(const IrInts& x) { return {x.to, x.to->CreateBitCast(x.value, lanes_of(x.to->getFloatTy()))}; }
-inline IrLanes converted(const IrInts& x) { return {x.to, x.to->CreateSIToFP(x.value, lanes_of(x.to->getFloatTy()))}; }
-
-// The nearest bf16, ties to even; NaN stays NaN.
-inline IrLanes rounded_to_bf16(const IrLanes& x) {
-  const IrInts bits = bits_of(x);
-  const IrInts odd = (bits >> 16) & 1;
-  const IrInts raised{x.to, x.to->CreateAdd((bits + 0x7FFF).value, odd.value)};
-  constexpr auto kUpperHalf = static_cast<int32_t>(0xFFFF0000U);
-  return if_number(x, from_bits(raised & kUpperHalf), from_bits((bits | 0x400000) & kUpperHalf));
-}
-
-// The nearest f16, ties to even; NaN stays NaN. LLVM uses the instructions of F16C, like simd.h.
-inline llvm::Value* narrowed_to_f16(const IrLanes& x) {
-  return x.to->CreateFPTrunc(x.value, lanes_of(x.to->getHalfTy()));
-}
-inline IrLanes rounded_to_f16(const IrLanes& x) {
-  return {x.to, x.to->CreateFPExt(narrowed_to_f16(x), lanes_of(x.to->getFloatTy()))};
 }
 
 inline IrLanes square_root(const IrLanes& x) {

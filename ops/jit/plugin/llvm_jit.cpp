@@ -1,19 +1,15 @@
 // xrun_jit.so: compiles loops with LLVM's code generator for x86 and links them into the process with ORC.
 // Tests: tests/ops/jit/element_loop_test.cpp
 #include <atomic>
-#include <llvm/ADT/SmallString.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
-#include <llvm/IR/DiagnosticInfo.h>
-#include <llvm/IR/DiagnosticPrinter.h>
-#include <llvm/IR/LLVMContext.h>
-#include <llvm/IR/LegacyPassManager.h>
-#include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 
+#include "ops/jit/plugin/emitted_module.h"
+#include "ops/jit/plugin/llvm_ptx.h"
 #include "ops/jit/plugin/write_loop.h"
 #include "ops/jit/plugin_api.h"
 
@@ -44,40 +40,16 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(Isa isa) {
   return machine;
 }
 
-// Compiles a loop to object code. All LLVM objects are created anew for each call, so that threads share nothing.
+// Compiles a loop to object code.
 Result<std::string> compile(const LoopForm& form, Isa isa) {
   XRUN_ASSIGN(const auto machine, target_machine(isa));
-  std::string fault;  // set by a handler, without which LLVM would end the process
-  llvm::LLVMContext context;
-  context.setDiagnosticHandlerCallBack(
-      [](const llvm::DiagnosticInfo* info, void* to) {
-        if (info->getSeverity() == llvm::DS_Error) {
-          llvm::raw_string_ostream out(*static_cast<std::string*>(to));
-          llvm::DiagnosticPrinterRawOStream printer(out);
-          info->print(printer);
-        }
-      },
-      &fault);
-  llvm::Module module("loop", context);
-  module.setTargetTriple(kTriple);
-  module.setDataLayout(machine->createDataLayout());
-  write_loop(form, isa, module);
-  std::string why;
-  llvm::raw_string_ostream reasons(why);
-  if (llvm::verifyModule(module, &reasons)) {
-    return failure(why);
+  EmittedModule made(*machine);
+  write_loop(form, isa, made.module());
+  std::string object;
+  if (!made.emit(llvm::CodeGenFileType::ObjectFile, object)) {
+    return failure(object);
   }
-  llvm::SmallString<4096> object;
-  llvm::raw_svector_ostream out(object);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile)) {
-    return failure("it cannot write objects");
-  }
-  passes.run(module);
-  if (!fault.empty()) {
-    return failure(fault);
-  }
-  return std::string(object);
+  return object;
 }
 
 // The linker of the process. Loops stay loaded until the process ends.
@@ -104,7 +76,8 @@ Result<LoadedLoop> load(std::string_view object) {
   return LoadedLoop{code->toPtr<LoopCode>()};
 }
 
-constexpr JitPlugin kPlugin{.compiler = "LLVM " LLVM_VERSION_STRING, .compile = compile, .load = load};
+constexpr JitPlugin kPlugin{
+    .compiler = "LLVM " LLVM_VERSION_STRING, .compile = compile, .load = load, .compile_ptx = write_ptx};
 
 }  // namespace
 

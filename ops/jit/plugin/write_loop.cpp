@@ -1,33 +1,18 @@
 // The function has an entry block and a loop over groups of sixteen elements. Constants and operations that depend only
 // on uniform inputs are written to the entry block (before_), all others to the loop (body_). The operations themselves
-// are those of ops/simd/lane_ops.h, called with lanes that write instructions instead of computing (IrLanes), so the
-// compiled loop does exactly the operations of the interpreter.
+// are those of the interpreter (write_operation.h).
 // Tests: tests/ops/jit/element_loop_test.cpp, tests/ops/jit/exhaustive_test.cpp
 #include "ops/jit/plugin/write_loop.h"
 
-#include <cmath>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <vector>
 
-#include "ops/jit/plugin/ir_lanes.h"
-
-// Included here because the templates look up the operations of IrLanes where they are used.
-#include "ops/simd/lane_ops.h"
+#include "ops/jit/plugin/write_operation.h"
 
 namespace xrun::ops {
-
-// Reduces the argument of a sine in f64 (lane_trig.h).
-inline QuarterTurns<IrLanes, IrInts> quarter_turns(const IrLanes& x) {
-  llvm::IRBuilder<>& to = *x.to;
-  const IrDoubles wide{&to, to.CreateFPExt(x.value, lanes_of(to.getDoubleTy()))};
-  const auto turns = turns_of(wide);
-  // If the number of quarter turns does not fit into 32 bits, it has no meaning. It may then be any value, but must be
-  // the same one at each use.
-  llvm::Value* const count = to.CreateFreeze(to.CreateFPToSI(turns.count.value, lanes_of(to.getInt32Ty())));
-  return {{&to, to.CreateFPTrunc(turns.rest.value, lanes_of(to.getFloatTy()))}, {&to, count}};
-}
-
 namespace {
+
+llvm::Type* lanes_of(llvm::Type* type) { return llvm::FixedVectorType::get(type, kLanes); }
 
 class LoopWriter {
  public:
@@ -77,13 +62,6 @@ class LoopWriter {
     return before_.CreateLoad(before_.getPtrTy(), place);
   }
 
-  // Converts bf16 numbers to f32.
-  static IrLanes widened(const IrInts& halves) {
-    llvm::IRBuilder<>& to = *halves.to;
-    llvm::Value* const bits = to.CreateShl(to.CreateZExt(halves.value, lanes_of(to.getInt32Ty())), 16);
-    return {&to, to.CreateBitCast(bits, lanes_of(to.getFloatTy()))};
-  }
-
   void load_inputs(llvm::Value* i) {
     llvm::Type* const f32 = before_.getFloatTy();
     inputs_.resize(form_.inputs.size());
@@ -108,12 +86,13 @@ class LoopWriter {
           llvm::Type* const half = body_.getHalfTy();
           llvm::Value* const at = body_.CreateGEP(half, from, i);
           llvm::Value* const narrow = body_.CreateAlignedLoad(lanes_of(half), at, llvm::Align(2));
-          inputs_[k] = {&body_, body_.CreateFPExt(narrow, lanes_of(f32))};
+          inputs_[k] = widened_from_f16(body_, narrow);
           break;
         }
         case LoopInput::kBF16: {
-          llvm::Value* const at = body_.CreateGEP(body_.getInt16Ty(), from, i);
-          inputs_[k] = widened({&body_, body_.CreateAlignedLoad(lanes_of(body_.getInt16Ty()), at, llvm::Align(2))});
+          llvm::Type* const half = body_.getInt16Ty();
+          llvm::Value* const at = body_.CreateGEP(half, from, i);
+          inputs_[k] = widened_from_bf16(body_, body_.CreateAlignedLoad(lanes_of(half), at, llvm::Align(2)));
           break;
         }
       }
@@ -154,7 +133,7 @@ class LoopWriter {
       } else if (node.op == ScalarOp::kConstant) {
         values[n] = constant(static_cast<float>(node.value));  // rounded to f32 as in the interpreter
       } else {
-        values[n] = write_operation(node, values);
+        values[n] = write_node(node, values);
       }
     }
     std::vector<IrLanes> results;
@@ -164,15 +143,12 @@ class LoopWriter {
     return results;
   }
 
-  // Returns a constant in all lanes. LLVM computes with constants while it compiles, and does not flush denormal
-  // numbers as the processor does (compute_modes.h). So a constant that may lead to a denormal number is read from
-  // memory, which hides its value from the compiler.
+  // Returns a constant in all lanes. If it may lead to a denormal number, it is read from memory, which hides its value
+  // from the compiler.
   IrLanes constant(float number) {
-    constexpr float kFar = 0x1p100F;
-    const float size = std::fabs(number);
     llvm::Type* const f32 = before_.getFloatTy();
     llvm::Constant* const value = llvm::ConstantFP::get(f32, static_cast<double>(number));
-    if (size == 0 || (size > 1 / kFar && size < kFar)) {
+    if (!may_lead_to_denormal(number)) {
       return {&before_, llvm::ConstantFP::get(lanes_of(f32), static_cast<double>(number))};
     }
     llvm::Value* const place = before_.CreateAlloca(f32);
@@ -180,7 +156,7 @@ class LoopWriter {
     return {&before_, before_.CreateVectorSplat(kLanes, before_.CreateAlignedLoad(f32, place, llvm::Align(4), true))};
   }
 
-  IrLanes write_operation(const ScalarNode& node, const std::vector<IrLanes>& values) {
+  IrLanes write_node(const ScalarNode& node, const std::vector<IrLanes>& values) {
     IrLanes args[3];
     bool varies = false;
     for (size_t k = 0; k < 3; ++k) {
@@ -191,9 +167,9 @@ class LoopWriter {
       arg.to = varies ? &body_ : &before_;
     }
     if (node.op == ScalarOp::kBf16) {
-      return widened({args[0].to, bf16_bits(node.args[0], args[0])});
+      return widened_from_bf16(*args[0].to, bf16_bits(node.args[0], args[0]));
     }
-    return with_scalar_op(node.op, [&](auto op) { return compute<op(), IrLanes>(args[0], args[1], args[2]); });
+    return write_operation(node.op, args[0], args[1], args[2]);
   }
 
   // Whether a value cannot be a denormal number because its operation flushes these to 0 (compute_modes.h).
@@ -205,13 +181,12 @@ class LoopWriter {
   // Rounds sixteen numbers to bf16. VCVTNEPS2BF16 rounds like the other operations, except that denormal numbers become
   // 0.
   llvm::Value* bf16_bits(ScalarId id, const IrLanes& x) {
-    llvm::Type* const half = lanes_of(x.to->getInt16Ty());
     if (isa_ >= Isa::kAvx512Bf16 && is_flushed(id)) {
       llvm::Value* const narrow =
           x.to->CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {x.value});
-      return x.to->CreateBitCast(narrow, half);
+      return x.to->CreateBitCast(narrow, lanes_of(x.to->getInt16Ty()));
     }
-    return x.to->CreateTrunc(x.to->CreateLShr(bits_of(rounded_to_bf16(x)).value, 16), half);
+    return narrowed_to_bf16(x);
   }
 
   void store_results(const std::vector<IrLanes>& results, llvm::Value* i) {

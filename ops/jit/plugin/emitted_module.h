@@ -1,0 +1,29 @@
+// EmittedModule: an LLVM module with a context of its own, so that threads share nothing, and its translation to code.
+#pragma once
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Target/TargetMachine.h>
+#include <string>
+
+namespace xrun::ops {
+
+class EmittedModule {
+ public:
+  explicit EmittedModule(llvm::TargetMachine& machine);
+  EmittedModule(const EmittedModule&) = delete;
+  EmittedModule& operator=(const EmittedModule&) = delete;
+
+  llvm::Module& module() { return module_; }
+  // Translates the module, once, to an object or to text. Returns false if LLVM reports an error; `out` then has the
+  // reason, else the code.
+  bool emit(llvm::CodeGenFileType type, std::string& out);
+
+ private:
+  std::string fault_;  // set by a handler, without which LLVM would end the process
+  llvm::LLVMContext context_;
+  llvm::TargetMachine& machine_;
+  llvm::Module module_;
+};
+
+}  // namespace xrun::ops
