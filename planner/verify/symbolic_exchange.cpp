@@ -45,14 +45,13 @@ class SentBlocks {
     std::span<const Contents::Piece> pieces;  // their places are counted from the start of the block
   };
 
-  // Counts the visits of runs and the pieces of blocks in `work`.
+  // Counts the visits of runs in `work`.
   explicit SentBlocks(int64_t& work) : work_(work) {}
 
   void begin_member() { runs_of_.push_back(runs_.size()); }
 
   // Adds the blocks of an operand. Too many pieces are counted as too much work, and the object is not used then.
   void add(const Operand& operand, const Buffer& buffer, const Contents& contents) {
-    const size_t before = pieces_.size();
     const int blocks = operand.step == 0 ? 1 : operand.count;
     runs_.push_back({operand.index, operand.device(operand.count - 1), operand.stride, weight_of_pairs(buffer),
                      operand.bytes, begins_.size(), blocks == 1});
@@ -66,7 +65,7 @@ class SentBlocks {
         pieces_.push_back(piece);
       });
     }
-    work_ += static_cast<int64_t>(pieces_.size() - before) + (std::ssize(pieces_) > kMostPieces ? kMostWork : 0);
+    work_ += std::ssize(pieces_) > kMostPieces ? kMostWork + 1 : 0;
   }
 
   // Ends the list of blocks, after those of all members.
