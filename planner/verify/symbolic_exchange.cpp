@@ -13,6 +13,8 @@ namespace {
 // The maximum number of operands that are visited, and of pieces that exchanges and copies move, which bounds the time
 // of a run to some seconds.
 constexpr int64_t kMostWork = int64_t{1} << 28;
+// The maximum number of pieces in the blocks that the members of an exchange send, which bounds the memory of a run.
+constexpr int64_t kMostPieces = int64_t{1} << 25;
 
 // The weight whose pairs a buffer has; -1 if it has other data.
 int32_t weight_of_pairs(const Buffer& buffer) { return buffer.purpose == Purpose::kPairs ? buffer.param.index : -1; }
@@ -48,12 +50,13 @@ class SentBlocks {
 
   void begin_member() { runs_of_.push_back(runs_.size()); }
 
+  // Adds the blocks of an operand. Too many pieces are counted as too much work, and the object is not used then.
   void add(const Operand& operand, const Buffer& buffer, const Contents& contents) {
     const int blocks = operand.step == 0 ? 1 : operand.count;
     runs_.push_back({operand.index, operand.device(operand.count - 1), operand.stride, weight_of_pairs(buffer),
                      operand.bytes, begins_.size(), blocks == 1});
     left_ += operand.count;
-    for (int k = 0; k < blocks; ++k) {
+    for (int k = 0; k < blocks && std::ssize(pieces_) <= kMostPieces; ++k) {
       begins_.push_back(pieces_.size());
       const Bytes begin = operand.place(k);
       contents.for_each(begin, begin + operand.bytes, [&](Contents::Piece piece) {
@@ -62,6 +65,7 @@ class SentBlocks {
         pieces_.push_back(piece);
       });
     }
+    work_ += std::ssize(pieces_) > kMostPieces ? kMostWork + 1 : 0;
   }
 
   // Ends the list of blocks, after those of all members.
@@ -131,6 +135,7 @@ Status SymbolicState::exchange(std::span<const Instruction> members) {
       XRUN_TRY(check_block(operand));
       if (sends) {
         sent.add(operand, program_.buffer(operand.buffer), contents(operand.buffer));
+        XRUN_TRY(check_work());
       }
     }
     XRUN_TRY(check_apart(touches_));
@@ -156,6 +161,7 @@ int32_t SymbolicState::member_on(int device) const {
 // Returns the error for a block that its device does not receive. REQUIRES: there is such a block.
 Error SymbolicState::error_of_left_block(std::span<const Instruction> members, SentBlocks& sent) {
   for (const Instruction& receiver : members) {
+    XRUN_TRY(check_work());
     sent.restart();
     for (const Operand& operand : receiver.operands) {
       for (int k = 0; k < operand.count && operand.role == Role::kReceived; ++k) {

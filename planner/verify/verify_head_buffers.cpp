@@ -188,7 +188,7 @@ class HeadBuffers {
   }
 
   // Checks a buffer of statistics (all shards), of softmax, or of dX partials (all shards of the device).
-  Status check_pass(const Buffer& buffer) const {
+  Status check_pass(const Buffer& buffer) {
     if (buffer.head < 0 || buffer.replica >= 0) {
       return nothing(buffer, "head");
     }
@@ -199,6 +199,10 @@ class HeadBuffers {
     if (buffer.purpose == Purpose::kHeadSoftmax) {
       if (buffer.head_pass >= 0 && head.rows == program_.batch) {
         return nothing(buffer, "pass of several");  // the softmax of all rows has no pass
+      }
+      // Predictions read the softmax of each row from the one buffer of its pass.
+      if (!program_.training && !softmax_.emplace(buffer.head, buffer.head_pass).second) {
+        return nothing(buffer, "pass without another softmax");
       }
       const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
       return check_bytes(buffer, softmax_bytes(program_, graph_, head, rows));
@@ -260,6 +264,7 @@ class HeadBuffers {
   std::set<std::tuple<int32_t, int, int>> logits_;      // (head, shard, pass)
   std::set<std::tuple<Purpose, int, int>> selections_;  // (purpose, head, shard)
   std::set<std::pair<Purpose, int>> graphs_;            // purpose and head
+  std::set<std::pair<int, int>> softmax_;               // head and pass, in inference
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ constexpr int64_t kMostRows = int64_t{1} << 31;
 constexpr int64_t kMostClasses = int64_t{1} << 36;
 // The maximum number of ranges of bytes that exchanges name, which bounds the memory and the time of later checks.
 constexpr int64_t kMostRanges = int64_t{1} << 25;
+// The maximum number of blocks that exchanges name. A run of operands may name many blocks in one range.
+constexpr int64_t kMostBlocks = int64_t{1} << 28;
 
 class Structure {
  public:
@@ -289,7 +291,8 @@ class Structure {
         return wrong("instruction {} has an operand with a number out of range", instruction.id.index);
       }
       for_each_range(operand, [&](Bytes, Bytes) { ranges_ += exchanged ? 1 : 0; });
-      if (ranges_ > kMostRanges) {
+      blocks_ += exchanged ? operand.count : 0;
+      if (ranges_ > kMostRanges || blocks_ > kMostBlocks) {
         return wrong("exchanges name more blocks than can be verified: plan for fewer devices or micro-batches");
       }
       const Buffer& buffer = program_.buffer(operand.buffer);
@@ -310,6 +313,7 @@ class Structure {
   const Graph* graph_;
   std::set<int> stage_devices_;  // devices of all stages so far
   int64_t ranges_ = 0;           // ranges of bytes of all exchanges so far
+  int64_t blocks_ = 0;           // blocks of all exchanges so far
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 // Output of `xrun doctor` about GPUs, and the detection of GPUs.
 #include "runtime/device/cuda/gpus.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
+
+#include "tests/support/cuda/fake_driver.h"
 
 namespace xrun::cuda {
 namespace {
@@ -38,6 +41,18 @@ TEST(Gpus, AMachineWithoutDriverReportsWhatToInstall) {
   EXPECT_THAT(gpus.error, HasSubstr("nvidia-driver"));
   EXPECT_THAT(describe(gpus),
               ElementsAre(StartsWith("none: the driver of GPUs cannot be opened: "), HasSubstr("no driver")));
+}
+
+TEST(Gpus, ANameThatTheDriverDoesNotEndIsCut) {
+  const fake::FakeDriver fake;
+  DriverTable driver = fake.table();
+  driver.cuDeviceGetName = [](char* name, int length, CUdevice) {
+    std::fill_n(name, length, 'x');
+    return CUDA_SUCCESS;
+  };
+  const Gpus gpus = detect_gpus(driver);
+  ASSERT_FALSE(gpus.found.empty());
+  EXPECT_EQ(gpus.found[0].name, std::string(255, 'x'));
 }
 
 // The result on this machine has GPUs, or an error that says why there are no GPUs.

@@ -112,6 +112,16 @@ TEST(PlantedOrders, AccessesOfTheHostAreFound) {
          const std::vector<float> values = floats(kCount, 0);
          at.note(at.weights->write(0, std::as_bytes(std::span(values))));
        }},
+      {"a synchronous copy from pageable memory is not waited for",
+       FaultKind::kUnordered,
+       {"compute", "a copy from pageable memory may not have ended"},
+       [](Program& at) {
+         const std::vector<float> values = floats(kCount, 0);
+         const auto bytes = static_cast<size_t>(kBytes);
+         EXPECT_EQ(at.driver.table().cuMemcpyHtoD_v2(at.weights->address(), values.data(), bytes), CUDA_SUCCESS);
+         at.launch_add(*at.compute, at.weights->address());
+         at.note(at.compute->synchronise());
+       }},
       {"an asynchronous copy from pageable memory",
        FaultKind::kPageable,
        {"cuMemcpyHtoDAsync_v2 in inputs, input 0 + 0", "256 bytes of the host are not page-locked"},

@@ -163,7 +163,7 @@ TEST(Wrappers, AFaultOfAKernelIsSeenAtALaterCallAndAtAllAfterIt) {
 
 TEST(Wrappers, InjectedErrorsAreReported) {
   Program at({.errors = {{.symbol = "cuMemAlloc_v2", .number = 5, .result = CUDA_ERROR_OUT_OF_MEMORY},
-                         {.symbol = "cuStreamSynchronize", .number = 1, .result = CUDA_ERROR_ECC_UNCORRECTABLE}}});
+                         {.symbol = "cuStreamSynchronize", .number = 5, .result = CUDA_ERROR_ECC_UNCORRECTABLE}}});
   const auto refused = GpuMemory::allocate(*at.context, kBytes);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0854");

@@ -22,9 +22,12 @@ GpuMemory::~GpuMemory() {
 
 Status GpuMemory::write(Bytes offset, std::span<const std::byte> from) {
   XRUN_CHECK(offset >= 0 && static_cast<size_t>(offset) + from.size() <= static_cast<size_t>(bytes_), "outside");
-  return context_.check(
-      context_.driver().cuMemcpyHtoD_v2(address_ + static_cast<CUdeviceptr>(offset), from.data(), from.size()),
-      "cuMemcpyHtoD_v2", "copying to its memory");
+  const DriverTable& driver = context_.driver();
+  XRUN_TRY(context_.check(driver.cuMemcpyHtoD_v2(address_ + static_cast<CUdeviceptr>(offset), from.data(), from.size()),
+                          "cuMemcpyHtoD_v2", "copying to its memory"));
+  // The copy from pageable memory may still run in the default stream, for which no other stream waits. Source: CUDA
+  // Driver API, "API synchronization behavior".
+  return context_.check(driver.cuStreamSynchronize(nullptr), "cuStreamSynchronize", "copying to its memory");
 }
 
 Status GpuMemory::read(Bytes offset, std::span<std::byte> to) const {

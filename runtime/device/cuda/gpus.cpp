@@ -18,9 +18,9 @@ Result<Gpu> detect(const DriverTable& driver, int ordinal) {
   const std::string place = fmt::format("cuda:{}", ordinal);
   CUdevice device = 0;
   XRUN_TRY(to_status(driver.cuDeviceGet(&device, ordinal), "cuDeviceGet", place));
-  std::array<char, 256> name{};
-  XRUN_TRY(
-      to_status(driver.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device), "cuDeviceGetName", place));
+  std::array<char, 256> name{};  // the last byte stays 0, also if a driver ends a long name without one
+  XRUN_TRY(to_status(driver.cuDeviceGetName(name.data(), static_cast<int>(name.size()) - 1, device), "cuDeviceGetName",
+                     place));
   size_t bytes = 0;
   XRUN_TRY(to_status(driver.cuDeviceTotalMem_v2(&bytes, device), "cuDeviceTotalMem_v2", place));
   int major = 0;

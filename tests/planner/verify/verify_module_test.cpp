@@ -167,6 +167,13 @@ TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
     find(p, Purpose::kHeadSoftmax).head_pass = 0;
   };
   expect_operand_found("is of no pass of several", number, {.training = false});
+  // Two buffers have the rows of one pass, so that none has those of the other.
+  const auto repeat = [](Program& p) {
+    find_buffer(p, [](const Buffer& b) { return b.purpose == Purpose::kHeadSoftmax && b.head_pass == 1; }).head_pass =
+        0;
+  };
+  expect_operand_found("is of no pass without another softmax", repeat,
+                       {.pipeline = PipelineKind::kOneFOneB, .training = false});
 }
 
 TEST(VerifyModule, AResultThatNobodyAsksForIsFound) {

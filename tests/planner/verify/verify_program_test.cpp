@@ -310,6 +310,29 @@ TEST(VerifyProgram, CraftedGroupsAndDependenciesAreVerifiedQuickly) {
   EXPECT_TRUE(verify_order(reads).ok());
 }
 
+// A run of a few bytes in a file names a block for each device, so blocks are limited as well as the ranges of bytes.
+TEST(VerifyProgram, RunsThatNameTooManyBlocksAreFound) {
+  constexpr int kDevices = 4095;
+  Program program = make_idle(kDevices, 1);
+  program.buffers.push_back({.id = BufferId(0), .bytes = 4, .first_use = 0, .last_use = 0});
+  Instruction& gather = program.instructions[0];
+  gather.kind = Kind::kAllGather;
+  gather.operands.assign((size_t{1} << 28) / kDevices,
+                         {.role = Role::kSent, .buffer = BufferId(0), .index = 0, .bytes = 4});
+  for (Operand& run : gather.operands) {
+    run.count = kDevices;
+    run.stride = 1;
+  }
+  derive_accesses(gather);
+  const Status most = verify_structure(program, nullptr);
+  EXPECT_TRUE(most.ok()) << most.error().message;
+  gather.operands.push_back(gather.operands[0]);
+  const Status status = verify_structure(program, nullptr);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("more blocks than can be verified"), std::string::npos)
+      << status.error().message;
+}
+
 // Many buffers use the same bytes one after another, each for one instruction. Some buffers overlap several of them.
 TEST(VerifyProgram, ManyBuffersInTheSameBytesAreVerifiedInTheirOrder) {
   constexpr size_t kBuffers = 100'000;

@@ -182,6 +182,7 @@ CUresult cuCtxSynchronize() {
     return call.result();
   }
   State& state = call.state();
+  state.staged = false;
   state.drain_all(call.lock(), call.gpu());
   for (const Stream& stream : state.streams) {
     if (stream.gpu == call.gpu()) {

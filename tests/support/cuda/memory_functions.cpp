@@ -85,6 +85,7 @@ CUresult copy_now(Call& call, CUdeviceptr gpu_address, std::byte* host_address, 
     state.memory.read(gpu_address, {host, bytes});
   } else {
     state.memory.write(gpu_address, {host, bytes});
+    state.staged = state.staged || host == host_address;
   }
   return CUDA_SUCCESS;
 }

@@ -77,6 +77,7 @@ class State {
   bool started = false;
   CUresult failed = CUDA_SUCCESS;  // the permanent error
   std::vector<int> retained;       // index: GPU
+  bool staged = false;             // a copy from pageable memory may still run in the default stream
   Clock host;
   AccessLog log;
   ptx::Memory memory;

@@ -42,6 +42,10 @@ CUresult cuStreamSynchronize(CUstream handle) {
   if (call.refused()) {
     return call.result();
   }
+  if (handle == nullptr) {  // the default stream has only copies from pageable memory
+    call.state().staged = false;
+    return CUDA_SUCCESS;
+  }
   Stream* const stream = call.find(handle);
   if (stream == nullptr) {
     return CUDA_ERROR_INVALID_HANDLE;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <ranges>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "tests/support/cuda/state.h"
@@ -93,6 +94,14 @@ void State::drain_all(Lock& lock, int gpu) {
 }
 
 void State::enqueue(Stream& stream, Operation operation) {
+  if (std::exchange(staged, false)) {
+    report({.kind = FaultKind::kUnordered,
+            .call = operation.symbol,
+            .stream = stream.name,
+            .kernel = "",
+            .buffer = "",
+            .cause = "a copy from pageable memory may not have ended, and no stream waits for the default stream"});
+  }
   operation.enqueued = host;
   stream.queue.push_back(std::move(operation));
   changed_.notify_all();
