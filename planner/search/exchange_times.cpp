@@ -219,7 +219,10 @@ UpdateTimes UpdateCosts::times(const Partition& cuts) const {
     quickest = std::min(quickest, exchanged);
     if (input_.machine.nodes() > 1) {
       add_sums(sums_, devices_[s], bytes.whole, load);
-      times.first = times.first > 0 ? times.first : load.time();
+      if (times.first_network == 0) {
+        times.first = s;
+        times.first_network = load.time();
+      }
       std::vector<int> senders;  // a device of each sender
       for (size_t r = 0; r < devices_[s].size(); r += static_cast<size_t>(run_)) {
         senders.push_back(devices_[s][r]);

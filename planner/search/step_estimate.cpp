@@ -168,10 +168,12 @@ Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
 Seconds StepEstimate::saved_by_early_buckets(const Partition& cuts) const {
   constexpr double kExceptLastBucket = 7.0 / 8;
   if (input_.machine.nodes() == 1 || setting_.replicas == 1 || input_.module.train.compress.is_on() ||
-      cuts.stages.empty() || !cuts.stages[0].recomputed.empty()) {
+      cuts.stages.empty()) {
     return 0;
   }
-  return kExceptLastBucket * std::min(updates_.times(cuts).first, cuts.stages[0].backward);
+  const UpdateTimes updates = updates_.times(cuts);
+  const PartitionStage& first = cuts.stages[updates.first];
+  return first.recomputed.empty() ? kExceptLastBucket * std::min(updates.first_network, first.backward) : 0;
 }
 
 ScheduleCosts StepEstimate::costs() const {
