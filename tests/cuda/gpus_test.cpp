@@ -37,7 +37,7 @@ TEST(Gpus, AMachineWithoutDriverReportsWhatToInstall) {
   EXPECT_EQ(gpus.driver, "");
   EXPECT_THAT(gpus.error, HasSubstr("nvidia-driver"));
   EXPECT_THAT(describe(gpus),
-              ElementsAre(StartsWith("none: the driver of GPUs cannot be opened: "), HasSubstr("no driver")));
+              ElementsAre(StartsWith("none: the GPU driver cannot be opened: "), HasSubstr("no driver")));
 }
 
 // The result on this machine has GPUs, or an error that says why there are no GPUs.

@@ -57,7 +57,7 @@ TEST(Wrappers, FreeMemoryIsCounted) {
   const auto refused = GpuMemory::allocate(*at.context, Bytes{1} << 20);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0854");
-  EXPECT_THAT(refused.error().message, HasSubstr("cuda:0: allocating 1.0 MiB: the GPU has not enough free memory"));
+  EXPECT_THAT(refused.error().message, HasSubstr("cuda:0: allocating 1.0 MiB: not enough memory is free"));
   EXPECT_EQ(print(at.finish()), "");
 }
 
@@ -154,7 +154,7 @@ TEST(Wrappers, AFaultOfAKernelIsSeenAtALaterCallAndAtAllAfterIt) {
   at.note(at.compute->synchronise());
   EXPECT_EQ(at.error.code, "XG0856");
   EXPECT_THAT(at.error.message, HasSubstr("cuda:0: waiting for its work: a kernel accessed an address outside its "
-                                          "memory (cuStreamSynchronize gave CUDA_ERROR_ILLEGAL_ADDRESS, 700)"));
+                                          "memory (cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS, 700)"));
   const Status later = at.outputs->fill(at.out->address(), std::byte{0}, kBytes);
   ASSERT_FALSE(later.ok());
   EXPECT_EQ(later.error().code, "XG0856");
