@@ -39,7 +39,7 @@ TEST(DriverErrors, AResultThatXrunDoesNotKnowHasTheNameThatTheDriverGives) {
               HasSubstr("cuInit returned CUDA_ERROR, 916"));
 }
 
-TEST(DriverErrors, SuccessIsNoError) { EXPECT_TRUE(to_status(CUDA_SUCCESS, "cuInit", "start").ok()); }
+TEST(DriverErrors, SuccessGivesNoError) { EXPECT_TRUE(to_status(CUDA_SUCCESS, "cuInit", "start").ok()); }
 
 // These are the results after which CUDA's documentation says that the process must be ended.
 TEST(DriverErrors, FaultsOfKernelsArePermanent) {

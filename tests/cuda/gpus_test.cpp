@@ -40,7 +40,7 @@ TEST(Gpus, AMachineWithoutDriverReportsWhatToInstall) {
               ElementsAre(StartsWith("none: the GPU driver cannot be opened: "), HasSubstr("no driver")));
 }
 
-// The result on this machine has GPUs, or an error that says why there are no GPUs.
+// On this machine, GPUs are found, or an error gives the reason.
 TEST(Gpus, ThisMachineHasGpusOrAReason) {
   const Gpus gpus = detect_gpus();
   EXPECT_EQ(gpus.found.empty(), !gpus.error.empty()) << gpus.error;

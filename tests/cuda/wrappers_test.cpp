@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Wrappers, TheRightProgramHasNoFaultAndTheRightValuesInTwentyOrders) {
+TEST(Wrappers, ACorrectProgramHasNoFaultsAndTheRightValuesInTwentyOrders) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Program at({.seed = seed});
     run_program(at, Defect::kNone);
@@ -22,12 +22,12 @@ TEST(Wrappers, TheRightProgramHasNoFaultAndTheRightValuesInTwentyOrders) {
   }
 }
 
-TEST(Wrappers, NothingRunsUntilSomebodyWaits) {
+TEST(Wrappers, WorkRunsOnlyWhenACallWaitsOrAsks) {
   Program at;
   Program::fill(*at.batch[0], 7);
   at.note(at.inputs->copy_in(at.input[0]->address(), at.batch[0]->bytes()));
   at.note(at.inputs->record(*at.copied[0]));
-  EXPECT_FALSE(must(at.copied[0]->ended())) << "the first question runs the copy, and the event is next";
+  EXPECT_FALSE(must(at.copied[0]->ended())) << "the first query runs the copy, and the event is next";
   EXPECT_TRUE(must(at.copied[0]->ended()));
   EXPECT_TRUE(must(at.inputs->ended()));
   std::vector<float> values(kCount);
@@ -95,7 +95,7 @@ TEST(Wrappers, AFunctionOfTheHostIsCalledInTheOrderOfItsStream) {
   }
 }
 
-// A program that waits for its own flag, which a function of the host sets, never calls the driver meanwhile.
+// The program waits for a flag that a function of the host sets, and does not call the driver while it waits.
 TEST(Wrappers, AThreadOfTheDriverCallsFunctionsOfTheHost) {
   Program at({.background = true});
   std::atomic<int> calls = 0;
@@ -143,7 +143,7 @@ TEST(Wrappers, AKernelForANewerGpuIsRefused) {
   EXPECT_EQ(print(at.finish()), "");
 }
 
-TEST(Wrappers, AFaultOfAKernelIsSeenAtALaterCallAndAtAllAfterIt) {
+TEST(Wrappers, ALaterCallAndAllCallsAfterItReportAFaultOfAKernel) {
   Program at;
   at.launch_add(*at.compute, at.input[0]->address(), kCount - 1);
   EXPECT_EQ(at.error.message, "");
@@ -174,7 +174,7 @@ TEST(Wrappers, InjectedErrorsAreReported) {
   EXPECT_THAT(later.error().message, HasSubstr("214"));
 }
 
-TEST(Wrappers, LargeSharedMemoryIsAskedFor) {
+TEST(Wrappers, KernelsMayUseMoreSharedMemoryOnRequest) {
   Program at;
   EXPECT_TRUE(at.module->find("add", 200 * 1024).ok());
   const auto refused = at.module->find("add", 300 * 1024);
