@@ -28,8 +28,8 @@ LaneCase of_f64(const char* line, Meaning meaning) {
           }};
 }
 
-// The result in another rounding mode, from the exact sum in f64 or from the exact product: both have room for f32
-// operands of similar exponents only, so it rounds through long double with sticky bits.
+// Returns the result in another rounding mode from an exact sum or product. f64 holds it exactly only for f32 operands
+// of similar exponents, so the function uses long double with sticky bits.
 template <class Run>
 float in_rounding(int mode, const Run& run) {
   const int before = std::fegetround();
