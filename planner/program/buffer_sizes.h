@@ -34,8 +34,8 @@ Bytes lists_bytes(const HeadPlan& head);
 // Size of kHeadBuild: the lists, followed by the working memory of a build.
 Bytes build_bytes(const Program& program, const HeadPlan& head);
 
-// Sizes of kHeadLists, kHeadSnapshot and kHeadBuild, which the host has for a head whose active classes are neighbours
-// in a graph. Of `program`, only the numbers of threads count.
+// Returns the sizes of kHeadLists, kHeadSnapshot and kHeadBuild, which the host has for a head whose active classes are
+// neighbours in a graph. They depend only on `head` and on the numbers of threads of `program`.
 std::vector<Bytes> graph_bytes(const Program& program, const HeadPlan& head);
 
 // The parts of a shard in the buffers that several shards share. kHeadStats has the parts of all shards, in order;

@@ -8,8 +8,8 @@
 //
 // Runs. An operand of an exchange stands for `count` blocks of `bytes` each: block k is sent to, or received from,
 // device `index` + `stride` · k, and is at `offset` + `step` · k of the buffer. The members of an exchange usually send
-// one block to all other members, or receive equal blocks of them, so a table with runs is by a factor of about the
-// number of members shorter. All other operands have a count of 1.
+// one block to all other members, or receive blocks of equal size from them, so runs shorten the table by a factor of
+// about the number of members. All other operands have a count of 1.
 //
 // Order. A stage pass has the operands kZeroed; then for each node its inputs and its outputs, in order; then kScratch.
 // The operands of all other instructions are in the order in which the verifier derives them (planner/verify/).
@@ -107,10 +107,10 @@ struct Operand {
   Bytes place(int k) const { return offset + step * k; }
 };
 
-// Appends a block to the operands of an exchange, or adds it to the run of the last operand of its role. The last two
-// operands are compared, so blocks may be sent and received in turns. The order of the blocks of each role is kept.
+// Appends a block to the operands of an exchange, or adds it to the run of the last operand of its role. Only the last
+// two operands are tried, so sent and received blocks may alternate. The order of the blocks of each role is kept.
 void append_block(std::vector<Operand>& operands, const Operand& block);
-// Appends a run without its block for `device`, if it has one.
+// Appends a run, but leaves out its block for `device`.
 void append_others(std::vector<Operand>& operands, const Operand& run, int device);
 
 // Calls `visit` with the begin and the end of each range of bytes that an operand of an exchange names.

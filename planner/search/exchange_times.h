@@ -15,7 +15,7 @@ struct UpdateTimes {
   std::vector<Seconds> zeroing;  // time in which the first backward pass sets gradients to zero
   std::vector<Seconds> stages;   // after the last backward pass: the sums of gradients, and the update of weights
   Seconds network = 0;           // more time that the sums of all stages take on the links between nodes
-  Seconds first = 0;             // the exchanges of the first stage that has gradients, on the links between nodes
+  Seconds first = 0;             // exchanges of the first stage with gradients, on the links between nodes
 };
 
 class UpdateCosts {

@@ -198,7 +198,7 @@ class HeadBuffers {
     }
     if (buffer.purpose == Purpose::kHeadSoftmax) {
       if (buffer.head_pass >= 0 && head.rows == program_.batch) {
-        return nothing(buffer, "pass of several");  // the softmax of all rows has no pass
+        return nothing(buffer, "head pass");  // one pass has all rows, and its softmax belongs to no pass
       }
       const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
       return check_bytes(buffer, softmax_bytes(program_, graph_, head, rows));

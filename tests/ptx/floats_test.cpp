@@ -28,8 +28,7 @@ LaneCase of_f64(const char* line, Meaning meaning) {
           }};
 }
 
-// Returns the result in another rounding mode from an exact sum or product. f64 holds it exactly only for f32 operands
-// of similar exponents, so the function uses long double with sticky bits.
+// Returns the result of `run`, which the processor computes in a rounding mode of <cfenv>.
 template <class Run>
 float in_rounding(int mode, const Run& run) {
   const int before = std::fegetround();

@@ -166,10 +166,10 @@ TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
     ASSERT_EQ(p.heads[0].rows, p.batch);
     find(p, Purpose::kHeadSoftmax).head_pass = 0;
   };
-  expect_operand_found("is of no pass of several", number, {.training = false});
+  expect_operand_found("is of no head pass", number, {.training = false});
 }
 
-TEST(VerifyModule, AResultThatNobodyAsksForIsFound) {
+TEST(VerifyModule, AResultThatTheModuleDoesNotAskForIsFound) {
   expect_operand_found("which the module does not ask for", [](Program& p) {
     find_buffer(p, [](const Buffer& b) {
       return b.purpose == Purpose::kActivation && b.micro_batch < 0 && b.value.valid();
