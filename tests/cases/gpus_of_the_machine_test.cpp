@@ -1,4 +1,4 @@
-// The GPUs that a user sees, on machines with and without a driver. The driver is that of tests/support/cuda.
+// `xrun doctor` lists GPUs, or reports why there are none. The driver is that of tests/support/cuda.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -29,7 +29,7 @@ TEST(GpusOfTheMachine, DoctorListsThem) {
   EXPECT_EQ(json["cuda"].dump(), R"({"driver":"13.0","error":""})");
 }
 
-TEST(GpusOfTheMachine, DoctorReportsWhyThereAreNone) {
+TEST(GpusOfTheMachine, DoctorReportsTheReasonIfThereAreNoGpus) {
   EXPECT_THAT(doctor({{"CUDA_VISIBLE_DEVICES", ""}}).out,
               HasSubstr("none: the driver may use no GPU: CUDA_VISIBLE_DEVICES is \"\"; unset CUDA_VISIBLE_DEVICES"));
   EXPECT_THAT(doctor({{"FAKE_CUDA_VERSION", "11040"}}).out,

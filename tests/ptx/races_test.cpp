@@ -122,7 +122,7 @@ TEST(Races, AFlagWithFencesOrdersTwoThreads) {
   expect_race(poll(""), 64);
 }
 
-// As in the test above, a thread polls a flag, with a store with `.release` and loads with `.acquire`.
+// A thread polls a flag, as in the test above, but with `.acquire`, and the other one sets it with `.release`.
 TEST(Races, ReleaseAndAcquireOrderTwoThreads) {
   const auto poll = [](const std::string& store, const std::string& load) {
     return "setp.ge.u32 %p1, %r0, 32;\n@%p1 bra READER;\nsetp.ne.s32 %p2, %r0, 0;\n@%p2 exit;\n"

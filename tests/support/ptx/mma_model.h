@@ -24,7 +24,7 @@ enum class Generation : uint8_t { kA100, kH100, kB200 };
 // Assumed, since nothing here ran on a card:
 //   - the largest exponent is at least -133, as in the first source; in a version of the second one it is -126 if there
 //     is a zero. Only sums below 2^-126 differ;
-//   - a sum of zero is +0, and of only negative zeros too.
+//   - a sum of zero is +0, even if all terms are negative zeros.
 struct TensorCore {
   size_t terms = 0;
   int fraction_bits = 0;

@@ -74,7 +74,7 @@ class Warp {
   // For the block.
   std::vector<Fragment>& fragments() { return fragments_; }
   uint32_t exited() const { return exited_; }
-  // Lets the threads that wait at barrier `id` go on. `votes` of its `threads` threads were true.
+  // Continues the threads that wait at barrier `id`. `votes` of its `threads` threads voted for it.
   void release(uint32_t id, uint32_t votes, uint32_t threads);
 
  private:
