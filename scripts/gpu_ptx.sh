@@ -14,7 +14,7 @@ if ! [ -x "$nvcc" ]; then
 fi
 version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\), V\([0-9.]*\).*/\2/p')
 if ! [[ $version == 13.0.* ]]; then
-  echo "nvcc is version $version, but the texts are made by 13.0, and other versions write other texts" >&2
+  echo "nvcc has version $version; the texts need version 13.0, since other versions write other texts" >&2
   exit 77
 fi
 
@@ -25,14 +25,14 @@ for source in ops/gpu/*.cu; do
   name=$(basename "$source" .cu)
   for compute in 80 90; do
     text=$work/new/${name}_$compute.ptx
-    # -fmad=false: products and sums are fused only where the source says so. -ftz=true: subnormal numbers are zero, as
-    # on the processor. Paths of the machine are cut off. Names must not have digests of them, so kernels have no
-    # anonymous namespaces.
+    # -fmad=false: products and sums are fused only where the source does so. -ftz=true: subnormal numbers become zero,
+    # as on the processor. Paths of the machine are removed from the text. Names must not contain digests of paths, so
+    # kernels have no anonymous namespaces.
     "$nvcc" -std=c++20 -I. -ptx -arch=compute_$compute -O3 -fmad=false -ftz=true -lineinfo --expt-relaxed-constexpr \
       -MD -MF "$work/$name.d" "$source" -o "$text"
     sed -E -i 's|(\.file\s+[0-9]+ ")[^"]*/|\1|; s/\s+$//' "$text"
     if grep -q _INTERNAL_ "$text"; then
-      echo "$source: a name is internal, so nvcc writes a digest of the path into the text; make it inline" >&2
+      echo "$source: nvcc writes a digest of the path into the name of an internal function; make it inline" >&2
       exit 1
     fi
   done

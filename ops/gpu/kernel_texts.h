@@ -8,11 +8,11 @@
 
 namespace xrun::ops::gpu {
 
-// The module of the file ops/gpu/NAME.cu for GPUs from compute capability 8.0 or 9.0 on (`compute` is 80 or 90).
-// REQUIRES: there is such a file.
+// Returns the PTX of the file ops/gpu/NAME.cu for GPUs of compute capability 8.0 or 9.0 and later (`compute` is 80 or
+// 90). REQUIRES: the file exists.
 std::string_view kernel_text(int compute, std::string_view name);
 
-// The names of the modules, in order.
+// Returns the names of the files without `.cu`, in alphabetical order.
 std::vector<std::string_view> kernel_modules();
 
 }  // namespace xrun::ops::gpu

@@ -16,8 +16,8 @@ namespace xrun::ops {
 // the module. Several threads may call it at once.
 LoopCode compile_loop(const LoopForm& form, Isa isa);
 
-// Returns the PTX text of a kernel, which is compiled once per process. There is no interpreter on a GPU, so a kernel
-// that cannot be compiled is an error. Several threads may call it at once. Errors: XG0824: the kernel is not
+// Returns the PTX text of a kernel, which is compiled once per process. A GPU has no interpreter, so a kernel that
+// cannot be compiled is an error. Several threads may call it at once. Errors: XG0824: the kernel is not
 // supported, the module or LLVM's back end is missing, or XRUN_JIT is `off`.
 Result<std::string> compile_ptx(const GpuLoop& loop, GpuTarget target);
 

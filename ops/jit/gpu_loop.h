@@ -14,8 +14,9 @@
 
 namespace xrun::ops {
 
-// The instructions that a kernel may use. kSm80 runs on every GPU since Ampere, kSm90 on every GPU since Hopper: the
-// features that only one generation has (`sm_90a`) are not used, so the driver translates one text for later ones.
+// The instructions that a kernel may use. A text for kSm80 runs on every GPU since Ampere, one for kSm90 on every GPU
+// since Hopper: kernels use no features of a single generation (`sm_90a`), so the driver translates them for later
+// GPUs.
 enum class GpuTarget : uint8_t { kSm80, kSm90 };
 constexpr std::string_view name_of(GpuTarget target) { return target == GpuTarget::kSm90 ? "sm_90" : "sm_80"; }
 
@@ -36,14 +37,14 @@ struct GpuLoop {
   // they are then added in a fixed tree (docs/internals/determinism.md), so the bits are those of the CPU's kernels.
   enum class Sums : uint8_t {
     kNone,
-    kMeans,    // sums in f32, divided by the number of elements of a row: a f32 for each row
-    kSquares,  // sums of squares in f64: a f64 for each row
+    kMeans,    // sums in f32, divided by the number of elements of a row: an f32 for each row
+    kSquares,  // sums of squares in f64: an f64 for each row
   };
 
   ScalarExpr expr;                 // the function of one element, without nodes that no result needs
   std::vector<GpuOperand> inputs;  // inputs of `expr`
   std::vector<DType> outputs;      // types of the results: f32, bf16 or f16 (rounded to nearest); f32 for sums
-  std::vector<int64_t> dims;       // dimensions of the loop, the innermost last; the outermost may be any number
+  std::vector<int64_t> dims;       // dimensions of the loop, the innermost last; kernels do not read the outermost
   Sums sums = Sums::kNone;
   int64_t row = 0;     // number of elements of a row, for sums; the last row of kSquares may be shorter
   bool large = false;  // whether there may be 2^31 elements or more; indices then have 64 bits
@@ -53,15 +54,15 @@ inline constexpr const char* kGpuKernel = "xrun_loop";  // the kernel's name in 
 inline constexpr int64_t kGpuThreads = 256;             // threads of a block
 inline constexpr int64_t kRowThreads = 16;              // threads of a row, for sums
 
-// The kernel's parameters are the inputs (a 64-bit address, or a f32 for kNumber), the addresses of the results, and
+// The kernel's parameters are the inputs (a 64-bit address, or an f32 for kNumber), the addresses of the results, and
 // the number of elements with 64 bits. Returns the number of blocks for a launch. REQUIRES: elements > 0.
 int64_t gpu_blocks(const GpuLoop& loop, int64_t elements);
 
-// The kernel that computes what the CPU's loop computes: uniform inputs are numbers in memory, and running sums of
-// squares become one sum for every `row` elements. `row` is not read without sums.
+// Returns the kernel of a loop for CPUs: uniform inputs are numbers in memory, and running sums of squares become one
+// sum for every `row` elements. A loop without sums ignores `row`.
 GpuLoop gpu_loop(const LoopForm& form, int64_t row = 0);
 
-// Checks that a kernel can be written. Errors: XG0824 for what is not supported, with its name.
+// Checks that a kernel can be written. Errors: XG0824, which names the part of the loop that is not supported.
 Status check(const GpuLoop& loop);
 
 // Returns one line that identifies a kernel, such as "sm_90 f32 bf16[0 1] number -> f32 over 32 64: x0 * x2 + x1".

@@ -11,10 +11,10 @@
 
 namespace xrun::ops {
 
-// One launch computes any number of rows up to `most_rows`: the rows of all row blocks lie one after the other, and
-// `elements` of the launch is rows · elements of a row. The kernel is the same for all of them, unless indices need 64
-// bits. REQUIRES: broadcast() of these types succeeds (ops/loops/broadcast.h). Errors: XG0824 for what a kernel cannot
-// do (ops/jit/gpu_loop.h), and for operands with a value for each row block.
+// One launch computes any number of rows up to `most_rows`: the rows of all row blocks are contiguous, and `elements`
+// of the launch is rows · elements of a row. The kernel does not depend on `most_rows`, except that large indices have
+// 64 bits. REQUIRES: broadcast() of these types succeeds (ops/loops/broadcast.h). Errors: XG0824 for what a kernel
+// cannot do (ops/jit/gpu_loop.h), and for operands with a value for each row block.
 Result<GpuLoop> gpu_map(std::span<const TensorType> inputs, std::span<const TensorType> outputs, ScalarExpr expr,
                         int64_t most_rows);
 

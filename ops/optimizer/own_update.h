@@ -60,7 +60,7 @@ class OwnUpdate {
 
 // The kernels of an update on a GPU. Their operands are, in this order, weight, gradient and states (an element each),
 // the numbers of OwnUpdate::scalars() that the rule has, and grad_scale and grad_limit of UpdateScalars (one f32 in
-// memory each). The bits are those of `update` and `norm_squares` (ops/optimizer/optimizer.h, update_norms.h).
+// memory each). The results have the bits of `update` and `norm_squares` (ops/optimizer/optimizer.h, update_norms.h).
 //
 // update_kernel writes the weight and the states, which may be the memory of the operands. With `keeps_mean` it also
 // moves the running mean of the weight: two more operands, the mean and the fraction 1 - ema in memory, and one more

@@ -221,7 +221,7 @@ Instruction Emitter::slices_to_all(int stage_index, int replica, const Bucket& b
         append_block(gather.operands, sent);
       }
     }
-    // The slices of the replicas at one place of all nodes follow one another.
+    // The slices of the replicas that have the same place in their nodes are contiguous.
     Operand received = slice_operand(Role::kReceived, param, gather.device, {});
     for (int place = 0; place < program_.node_replicas; ++place) {
       for (int other = place; other < program_.replicas; other += program_.node_replicas) {

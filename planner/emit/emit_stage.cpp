@@ -321,7 +321,7 @@ void Emitter::emit_statistics_gather(int stage_index) {
         run.buffer = place(value, device, -1);
         run.bytes = part;
         gather.operands.push_back(run);
-        // Blocks of the replicas follow one another in the buffer with all of them.
+        // The blocks of the replicas are contiguous in the buffer of all blocks.
         run.role = Role::kReceived;
         run.access = Access::kWrite;
         run.buffer = all;

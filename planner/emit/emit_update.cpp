@@ -265,7 +265,7 @@ void Emitter::emit_head_norms(NormOperands& made) {
 }
 
 // Emits the all-gather that gives every device the sums of squares of all devices. The blocks are in the order of their
-// places, so that those of one weight, from all of its senders, follow one another.
+// offsets, so that the blocks of one weight, from all of its senders, are contiguous.
 void Emitter::emit_norms_gather(NormOperands made) {
   std::vector<std::pair<int, Operand>> all;  // with the device that made the sums
   for (auto& [device, sums] : made) {

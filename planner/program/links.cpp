@@ -41,8 +41,8 @@ class SentBlocks {
     places_ = places.size();
   }
 
-  // Returns the numbers of the blocks of a run. If all blocks are one block for several devices, these are the numbers
-  // of the first device of each place.
+  // Returns the indices of the blocks of a run that are counted. If the run sends one block to several devices, only
+  // the first device of each place is counted.
   const std::vector<int>& separate(const Operand& run) {
     auto [found, fresh] = separate_.try_emplace({run.index, run.count, run.stride, run.step == 0});
     std::vector<bool> places(fresh ? places_ : 0, false);

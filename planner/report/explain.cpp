@@ -16,7 +16,7 @@ using Verdict = Rival::Verdict;
 // Candidates are sorted by their times rounded to thousandths, so a later candidate may be faster by this fraction.
 constexpr double kAlike = 1e-3;
 
-// A search, whose choice is explained. Not all settings have candidates.
+// A search and its choice. A setting may have no candidate.
 struct Searched {
   const SearchInput& input;
   const Choice& choice;
@@ -39,7 +39,7 @@ Rival rival_of(const Setting& setting, const Prediction& predicted, Bytes memory
 
 // Returns the fastest of the settings for which `wanted` is true. Times are taken from programs if programs were made,
 // else they are estimates. A setting was not compared if the search ended before it, or if its estimate is faster than
-// the plan: no program was made, because others of its kind were tried first.
+// the plan. In the second case, others of its kind were tried first, and no program of it was made.
 template <typename Wanted>
 std::optional<Rival> fastest(const Searched& search, const Wanted& wanted) {
   const Choice& choice = search.choice;
@@ -78,8 +78,8 @@ void set_cause(Reason& reason, Cause cause, int64_t count = 0) {
   reason.count = count;
 }
 
-// Sets the cause of a decision that a hint makes, or that was compared with the settings for which `wanted` is true.
-// Returns false if there is neither.
+// Sets the cause of a decision: a hint, or a comparison with the settings for which `wanted` is true. Returns false if
+// there is neither a hint nor such a setting.
 template <typename Wanted>
 bool set_compared(Reason& reason, const Searched& search, bool hinted, const Wanted& wanted) {
   reason.rival = hinted ? std::nullopt : fastest(search, wanted);
@@ -297,7 +297,7 @@ std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
 
 std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vector<Candidate>& candidates) {
   const Fitted& chosen = choice.fitted[0];
-  // With one stage, the pipelines are alike.
+  // With one stage, GPipe and 1F1B count as one kind.
   const auto kind_of = [](const Setting& setting) {
     return std::tuple(setting.stages, setting.replicas, setting.stages == 1 ? PipelineKind::kGpipe : setting.pipeline);
   };

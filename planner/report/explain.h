@@ -11,8 +11,8 @@
 namespace xrun::planner {
 
 // Returns the reasons for stages, replicas, micro-batches, shards, recompute and, unless it is GPipe with one stage,
-// the pipeline. The first element of `choice.fitted` is the plan, and `settings` are all settings of the search, some
-// of which have no candidate.
+// the pipeline. The first element of `choice.fitted` is the plan. `settings` are all settings of the search; some have
+// no candidate.
 std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates,
                             const std::vector<Setting>& settings);
 

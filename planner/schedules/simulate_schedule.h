@@ -15,7 +15,7 @@ struct ActionTime {
 };
 
 struct ScheduleTimes {
-  std::vector<std::vector<ActionTime>> stages;  // without the head passes in which the stage has no part
+  std::vector<std::vector<ActionTime>> stages;  // head passes only for stages with shards
   std::vector<ActionTime> heads;
   Seconds makespan = 0;
   // Fractions of stages x makespan. `bubble` is the time in which stages are idle; `imbalance` is the part of the idle
@@ -27,8 +27,9 @@ struct ScheduleTimes {
 // Simulates a schedule. Each stage runs its actions in order, and a value takes the latency of a boundary to reach the
 // next stage. If transfers have times instead, a transfer also begins only when both stages have begun the transfers
 // before it, in the order in which programs have them (Emitter::walk_schedule). A head pass begins when the stages that
-// have shards and the last stage have reached it; stages without shards go on, and the last one waits for the end of
-// the pass before the backward passes of its micro-batches. REQUIRES: check_schedule has accepted the schedule.
+// have shards and the last stage have reached it. Stages without shards continue during the pass, but the last stage
+// waits for its end before the backward passes of its micro-batches. REQUIRES: check_schedule has accepted the
+// schedule.
 ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request);
 
 }  // namespace xrun::planner

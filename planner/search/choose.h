@@ -33,7 +33,7 @@ Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candi
 
 // A lower bound of the memory of any program of a candidate's kind, whatever its cuts and recomputation: the bytes of
 // weights, their states, `partials` partials of gradients, and the host's graphs of nearest classes. It has the sum
-// over all devices and the host, and the bytes of the device and of the node that have most.
+// over all devices and the host, and the largest numbers of bytes of a device and of a node.
 struct MemoryFloor {
   Bytes total = 0;
   Bytes device = 0;

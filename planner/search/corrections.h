@@ -47,8 +47,8 @@ class Corrections {
   // Both arguments must outlive the object.
   Corrections(const SearchInput& input, const MemoryLimits& limits) : input_(input), limits_(limits) {}
 
-  // `estimate`: the least estimated step of the candidate of which the program was made. `lacks_logits`: whether memory
-  // is missing to keep all logits.
+  // `estimate`: the least estimated step of the candidate of which the program was made. `lacks_logits`: whether there
+  // is too little memory to keep all logits.
   void learn_time(const Fitted& made, Seconds estimate, bool lacks_logits);
   void learn_memory(const Fitted& made);
   // Learns from a program of `one` that is not within the limits.

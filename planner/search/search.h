@@ -50,7 +50,7 @@ struct Candidate {
   Seconds least_step() const { return predicted.step - early; }
 };
 
-// Returns the place of a setting with such a step in an order of plans: first the time in thousandths, since smaller
+// Returns a key that orders plans by their setting and step: first the time rounded to thousandths, since smaller
 // differences are below the accuracy of a prediction; then the numbers of stages, micro-batches and replicas.
 std::tuple<int64_t, int, int, int> order_of(const Setting& setting, Seconds step);
 

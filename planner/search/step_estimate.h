@@ -25,8 +25,8 @@ class StepEstimate {
   // Returns the objective of the partition with heads and updates, without a simulation.
   Prediction predict_roughly(const Partition& cuts) const;
 
-  // Returns the most that a step is shortened by sending gradients during the last backward pass of the first stage
-  // (planner/emit/emit_segments.cpp): the time of the pass or of the exchange, except for the last bucket.
+  // Returns the most time that a step saves if gradients are sent during the last backward pass of the first stage
+  // (planner/emit/emit_segments.cpp): 7/8 of the shorter of the pass and the exchange.
   Seconds saved_by_early_buckets(const Partition& cuts) const;
 
   // Costs for a search of the cuts with the shortest step. The object must outlive them.

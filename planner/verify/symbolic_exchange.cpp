@@ -10,16 +10,16 @@
 namespace xrun::planner {
 namespace {
 
-// The maximum number of operands that are visited, and of pieces that exchanges and copies move, which bounds the time
-// of a run to some seconds.
+// The maximum number of visits of operands, plus pieces that exchanges and copies move. It limits the time of a
+// symbolic run to some seconds.
 constexpr int64_t kMostWork = int64_t{1} << 28;
 // The maximum number of pieces in the blocks that the members of an exchange send, which bounds the memory of a run.
 constexpr int64_t kMostPieces = int64_t{1} << 25;
 
-// The weight whose pairs a buffer has; -1 if it has other data.
+// Returns the weight whose pairs a buffer has; -1 if it has other data.
 int32_t weight_of_pairs(const Buffer& buffer) { return buffer.purpose == Purpose::kPairs ? buffer.param.index : -1; }
 
-// Whether `next` holds the bytes that follow those of `piece`, in place and in the tensor of its symbol.
+// Returns whether `next` follows `piece` both in the buffer and in the tensor of the symbol.
 bool continues(const Contents::Piece& piece, const Contents::Piece& next) {
   const What what = piece.content.what;
   return piece.end == next.begin && piece.content == next.content &&
@@ -74,10 +74,10 @@ class SentBlocks {
     begins_.push_back(pieces_.size());
   }
 
-  // Begins with the blocks of all members for another receiver.
+  // Prepares for the blocks that all members send to another receiver.
   void restart() { next_.assign(runs_of_.begin(), runs_of_.end() - 1); }
 
-  // Takes the next block that a member sends to a device. The block has no run if there is none.
+  // Returns the next block that a member sends to a device, or a block without run if the member sends no further one.
   Block next(size_t member, int device) {
     for (size_t& at = next_[member]; at < runs_of_[member + 1];) {
       const Run& run = runs_[at++];

@@ -198,7 +198,7 @@ class HeadBuffers {
     }
     if (buffer.purpose == Purpose::kHeadSoftmax) {
       if (buffer.head_pass >= 0 && head.rows == program_.batch) {
-        return nothing(buffer, "pass of several");  // the softmax of all rows has no pass
+        return nothing(buffer, "head pass");  // one pass has all rows, and its softmax belongs to no pass
       }
       // Predictions read the softmax of each row from the one buffer of its pass.
       if (!program_.training && !softmax_.emplace(buffer.head, buffer.head_pass).second) {

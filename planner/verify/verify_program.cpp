@@ -99,7 +99,7 @@ class Structure {
       return wrong("{} replicas compress together, but {} share a node", p.sender_replicas, together);
     }
     if (const int of_node = replicas_of_node(p.device_nodes, devices); p.node_replicas != of_node) {
-      return wrong("{} replicas sum on a node first, but by the nodes of the devices {} do", p.node_replicas, of_node);
+      return wrong("{} replicas sum on a node first, but {} have their devices on one node", p.node_replicas, of_node);
     }
     return {};
   }

@@ -1,4 +1,4 @@
-// The GPUs that a user sees, on machines with and without a driver. The driver is that of tests/support/cuda.
+// `xrun doctor` lists GPUs, or reports why there are none. The driver is that of tests/support/cuda.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -29,11 +29,11 @@ TEST(GpusOfTheMachine, DoctorListsThem) {
   EXPECT_EQ(json["cuda"].dump(), R"({"driver":"13.0","error":""})");
 }
 
-TEST(GpusOfTheMachine, DoctorReportsWhyThereAreNone) {
+TEST(GpusOfTheMachine, DoctorReportsTheReasonIfThereAreNoGpus) {
   EXPECT_THAT(doctor({{"CUDA_VISIBLE_DEVICES", ""}}).out,
               HasSubstr("none: the driver may use no GPU: CUDA_VISIBLE_DEVICES is \"\"; unset CUDA_VISIBLE_DEVICES"));
   EXPECT_THAT(doctor({{"FAKE_CUDA_VERSION", "11040"}}).out,
-              HasSubstr("none: the driver of GPUs supports CUDA 11.4, and xrun needs 12.0; install a driver"));
+              HasSubstr("none: the GPU driver supports CUDA 11.4, and xrun needs 12.0; install version 525"));
 }
 
 TEST(GpusOfTheMachine, ADamagedDriverIsReportedWithWhatToInstall) {
@@ -41,7 +41,7 @@ TEST(GpusOfTheMachine, ADamagedDriverIsReportedWithWhatToInstall) {
   folder.write("libcuda.so.1", "no library");
   const CommandResult result = run_xrun({"doctor"}, {.environment = {{"LD_LIBRARY_PATH", folder.path()}}});
   EXPECT_EQ(result.exit, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("gpu      none: the driver of GPUs cannot be opened: "));
+  EXPECT_THAT(result.out, HasSubstr("gpu      none: the GPU driver cannot be opened: "));
   EXPECT_THAT(result.out, HasSubstr("libcuda.so.1"));
   EXPECT_THAT(result.out, HasSubstr("install NVIDIA's driver"));
 }

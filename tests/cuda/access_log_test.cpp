@@ -1,4 +1,4 @@
-// The log of accesses: which two are not ordered.
+// The log of accesses, and the pairs of accesses that nothing orders.
 #include "tests/support/cuda/access_log.h"
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace xrun::cuda::fake {
 namespace {
 
-TEST(AccessLog, AReadAfterAnUnknownWriteIsAConflict) {
+TEST(AccessLog, AReadThatNothingOrdersAfterAWriteIsAConflict) {
   AccessLog log;
   Clock first;
   Clock second;
-  const Who writer{.actor = 1, .time = first.advance(1), .what = "writer"};
+  const Accessor writer{.actor = 1, .time = first.advance(1), .what = "writer"};
   EXPECT_FALSE(log.record(100, 50, true, writer, first));
-  const Who reader{.actor = 2, .time = second.advance(2), .what = "reader"};
+  const Accessor reader{.actor = 2, .time = second.advance(2), .what = "reader"};
   EXPECT_FALSE(log.record(150, 10, false, reader, second)) << "other bytes";
   const auto conflict = log.record(140, 20, false, reader, second);
   ASSERT_TRUE(conflict);
@@ -25,7 +25,7 @@ TEST(AccessLog, AReadAfterAnUnknownWriteIsAConflict) {
   EXPECT_FALSE(log.record(100, 50, false, reader, second)) << "the write happened before";
 }
 
-TEST(AccessLog, AnAccessIsLaterThanAClockThatDoesNotKnowIt) {
+TEST(AccessLog, AnAccessThatDidNotHappenBeforeAClockIsLater) {
   AccessLog log;
   Clock stream;
   Clock host;
@@ -43,7 +43,7 @@ TEST(AccessLog, AgreesWithAListOfAllAccesses) {
   constexpr uint64_t kSeed = 20261201;
   std::mt19937_64 random(kSeed);
   struct Past {
-    Who who;
+    Accessor accessor;
     bool write;
   };
   int conflicts = 0;
@@ -56,23 +56,23 @@ TEST(AccessLog, AgreesWithAListOfAllAccesses) {
       if (random() % 2 == 0) {
         clocks[actor].join(clocks[random() % clocks.size()]);
       }
-      const Who who{.actor = actor, .time = clocks[actor].advance(actor), .what = std::to_string(i)};
+      const Accessor accessor{.actor = actor, .time = clocks[actor].advance(actor), .what = std::to_string(i)};
       const uint64_t begin = random() % 30;
       const uint64_t count = 1 + random() % 10;
       const bool write = random() % 2 == 0;
-      // An access is dropped by the log once a later one that was ordered after it, or that met it, replaces it.
+      // The log drops all earlier accesses to a byte when the byte is written, even those that conflict.
       bool expected = false;
       for (uint64_t at = begin; at < begin + count; ++at) {
         std::vector<Past>& past = bytes[at];
         expected |= std::ranges::any_of(past, [&](const Past& other) {
-          return (write || other.write) && !happened_before(other.who, clocks[actor]);
+          return (write || other.write) && !happened_before(other.accessor, clocks[actor]);
         });
         if (write) {
           past.clear();
         }
-        past.push_back({who, write});
+        past.push_back({accessor, write});
       }
-      const auto conflict = log.record(begin, count, write, who, clocks[actor]);
+      const auto conflict = log.record(begin, count, write, accessor, clocks[actor]);
       ASSERT_EQ(conflict.has_value(), expected) << "seed " << kSeed << ", round " << round << ", access " << i;
       conflicts += expected ? 1 : 0;
     }

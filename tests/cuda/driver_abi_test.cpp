@@ -193,7 +193,7 @@ TEST(DriverAbi, DeclarationsAreThoseOfCudasHeader) {
 #endif
 }
 
-// The symbols that the driver library exports; a name without version may be a function of CUDA 3.
+// The members have the symbols that the driver library exports. A symbol without a version may be a function of CUDA 3.
 TEST(DriverAbi, EverySymbolHasItsMember) {
   DriverTable table;
   int functions = 0;

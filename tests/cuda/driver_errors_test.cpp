@@ -15,7 +15,7 @@ TEST(DriverErrors, AnErrorHasPlaceCauseAndFix) {
   EXPECT_EQ(error.code, "XG0854");
   EXPECT_EQ(error.kind, ErrorKind::kWorld);
   EXPECT_EQ(error.message,
-            "cuda:0: allocating 3.0 GiB: the GPU has not enough free memory (cuMemAlloc_v2 gave "
+            "cuda:0: allocating 3.0 GiB: not enough memory is free (cuMemAlloc_v2 returned "
             "CUDA_ERROR_OUT_OF_MEMORY, 2)");
   EXPECT_THAT(error.help, HasSubstr("nvidia-smi"));
 }
@@ -34,12 +34,12 @@ TEST(DriverErrors, AResultThatXrunDoesNotKnowHasTheNameThatTheDriverGives) {
     return CUDA_SUCCESS;
   };
   EXPECT_THAT(driver_error(static_cast<CUresult>(916), "cuInit", "start", &driver).message,
-              HasSubstr("cuInit gave CUDA_ERROR_KEY_ROTATION, 916"));
+              HasSubstr("cuInit returned CUDA_ERROR_KEY_ROTATION, 916"));
   EXPECT_THAT(driver_error(static_cast<CUresult>(916), "cuInit", "start").message,
-              HasSubstr("cuInit gave CUDA_ERROR, 916"));
+              HasSubstr("cuInit returned CUDA_ERROR, 916"));
 }
 
-TEST(DriverErrors, SuccessIsNoError) { EXPECT_TRUE(to_status(CUDA_SUCCESS, "cuInit", "start").ok()); }
+TEST(DriverErrors, SuccessGivesNoError) { EXPECT_TRUE(to_status(CUDA_SUCCESS, "cuInit", "start").ok()); }
 
 // These are the results after which CUDA's documentation says that the process must be ended.
 TEST(DriverErrors, FaultsOfKernelsArePermanent) {

@@ -1,4 +1,4 @@
-// Opening the driver library, and what is reported where it is missing or does not start.
+// The driver library is opened, or the reason is reported if it is missing or does not start.
 #include "runtime/device/cuda/driver_open.h"
 
 #include <cstdlib>
@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A driver whose cuInit gives `Result` and which supports CUDA 12.8.
+// A driver that supports CUDA 12.8 and whose cuInit returns `Result`.
 template <CUresult Result>
 DriverTable driver_that_gives() {
   DriverTable driver;
@@ -98,7 +98,7 @@ TEST(DriverOpen, FailuresOfTheStartHaveTheirCauses) {
   EXPECT_THAT(stub.error().message, HasSubstr("stub of CUDA's toolkit"));
 }
 
-TEST(DriverOpen, ADriverThatStartsGivesItsVersion) {
+TEST(DriverOpen, ADriverThatStartsReturnsItsVersion) {
   const auto started = start_driver(driver_that_gives<CUDA_SUCCESS>());
   ASSERT_TRUE(started.ok()) << started.error().message;
   EXPECT_EQ(version_text(*started), "12.8");

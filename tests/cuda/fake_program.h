@@ -1,4 +1,5 @@
-// A small program on the fake driver, which the tests share: copies in, a kernel, copies out, on three streams.
+// A small program on the fake driver, which the tests share: three streams copy inputs to the GPU, run a kernel, and
+// copy results to the host.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ namespace xrun::cuda {
 inline constexpr uint32_t kCount = 64;  // elements of each buffer
 inline constexpr Bytes kBytes = kCount * sizeof(float);
 
-// The value of a result that must be good.
+// Returns the value of a result; the running test fails if it is an error.
 template <class T>
 T must(Result<T> result) {
   if (!result.ok()) {
@@ -114,7 +115,7 @@ struct Program {
     return values;
   }
 
-  // Ends everything in the right order, and returns the faults.
+  // Destroys all objects in the right order, and returns the faults.
   std::vector<fake::Fault> finish() {
     note(context->make_current());
     note(context->synchronise());
@@ -153,7 +154,7 @@ struct Program {
   std::array<std::unique_ptr<Event>, 2> computed;  // the kernel has read it
   std::unique_ptr<Event> copied_out;
   std::vector<std::unique_ptr<PinnedMemory>> results;
-  Error error;  // the first; its message is empty if there was none
+  Error error;  // the first error; its message is empty if all calls succeeded
 };
 
 // Faults of order that can be planted in the program.
@@ -174,7 +175,7 @@ enum class Defect {
   kHostReadsResult,
 };
 
-// Four steps with two slots of inputs.
+// Runs four steps with two slots of inputs, and one of the faults.
 inline void run_program(Program& at, Defect defect) {
   const auto is = [&](Defect other) { return defect == other; };
   for (int step = 0; step < Program::kSteps; ++step) {

@@ -40,7 +40,7 @@ TEST(Gpus, AMachineWithoutDriverReportsWhatToInstall) {
   EXPECT_EQ(gpus.driver, "");
   EXPECT_THAT(gpus.error, HasSubstr("nvidia-driver"));
   EXPECT_THAT(describe(gpus),
-              ElementsAre(StartsWith("none: the driver of GPUs cannot be opened: "), HasSubstr("no driver")));
+              ElementsAre(StartsWith("none: the GPU driver cannot be opened: "), HasSubstr("no driver")));
 }
 
 TEST(Gpus, ANameThatTheDriverDoesNotEndIsCut) {
@@ -55,7 +55,7 @@ TEST(Gpus, ANameThatTheDriverDoesNotEndIsCut) {
   EXPECT_EQ(gpus.found[0].name, std::string(255, 'x'));
 }
 
-// The result on this machine has GPUs, or an error that says why there are no GPUs.
+// On this machine, GPUs are found, or an error gives the reason.
 TEST(Gpus, ThisMachineHasGpusOrAReason) {
   const Gpus gpus = detect_gpus();
   EXPECT_EQ(gpus.found.empty(), !gpus.error.empty()) << gpus.error;

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ExitedWithCode;
 
-// Opens the library, uses a GPU, and frees some memory never if `leaks`.
+// Opens the library and uses a GPU. Does not free some of its memory if `leaks` is set.
 void use_gpu(bool leaks) {
   const DriverTable driver = must(open_driver(XRUN_FAKE_DRIVER));
   const auto context = must(Context::open(driver, 0));

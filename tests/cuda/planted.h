@@ -10,7 +10,7 @@
 
 namespace xrun::cuda {
 
-inline constexpr uint64_t kSeeds = 6;  // twice each way to choose the next stream
+inline constexpr uint64_t kSeeds = 6;  // each policy of the fake driver twice
 
 inline std::string print(const std::vector<fake::Fault>& faults) {
   std::string text;

@@ -1,4 +1,4 @@
-// Faults of lifetimes, launches, copies and contexts that are planted in programs. Each is found in every order.
+// Faults of lifetimes, launches, copies and contexts that are planted in programs. Each is found with every seed.
 #include <thread>
 
 #include "tests/cuda/planted.h"
@@ -187,7 +187,7 @@ TEST(PlantedFaults, WrongContextsAndStreamsAreFound) {
        }},
       {"the context of another GPU is current",
        FaultKind::kContext,
-       {"cuMemsetD8Async: compute is of GPU 0, and the context of GPU 1 is current"},
+       {"cuMemsetD8Async: compute belongs to GPU 0, and the context of GPU 1 is current"},
        [](Program& at) {
          const auto other = must(Context::open(at.driver.table(), 1));
          at.note(at.compute->fill(at.out->address(), std::byte{0}, kBytes));
@@ -195,7 +195,7 @@ TEST(PlantedFaults, WrongContextsAndStreamsAreFound) {
        }},
       {"a kernel accesses memory of another GPU",
        FaultKind::kContext,
-       {"`add` in compute, other + 0: the kernel runs on GPU 0, and the memory is of GPU 1"},
+       {"`add` in compute, other + 0: the kernel runs on GPU 0, and the memory is on GPU 1"},
        [](Program& at) {
          const auto other = must(Context::open(at.driver.table(), 1));
          auto memory = must(GpuMemory::allocate(*other, kBytes));
@@ -210,7 +210,7 @@ TEST(PlantedFaults, WrongContextsAndStreamsAreFound) {
        }},
       {"a function of the host calls the driver",
        FaultKind::kHostFunction,
-       {"cuStreamSynchronize: the driver was called by its own thread"},
+       {"cuStreamSynchronize: a function of the host called the driver"},
        [](Program& at) {
          const auto call = [](void* user_data) {
            const Program& program = *static_cast<Program*>(user_data);

@@ -1,5 +1,5 @@
-// Missing orders that are planted in programs: of streams, and of the host. Each is found in every order, with its
-// place.
+// Programs in which the order of two streams, or of a stream and the host, is missing. Each missing order is reported
+// with its place, with every seed.
 #include "tests/cuda/planted.h"
 
 namespace xrun::cuda {
@@ -60,7 +60,7 @@ std::vector<PlantedOrder> planted_orders() {
   };
 }
 
-TEST(PlantedOrders, MissingOrdersAreFoundInEveryOrder) {
+TEST(PlantedOrders, MissingOrdersAreFoundWithEverySeed) {
   for (const PlantedOrder& planted : planted_orders()) {
     for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
       SCOPED_TRACE(std::string(planted.name) + ", seed " + std::to_string(seed));

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Wrappers, TheRightProgramHasNoFaultAndTheRightValuesInTwentyOrders) {
+TEST(Wrappers, ACorrectProgramHasNoFaultsAndTheRightValuesInTwentyOrders) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Program at({.seed = seed});
     run_program(at, Defect::kNone);
@@ -22,12 +22,12 @@ TEST(Wrappers, TheRightProgramHasNoFaultAndTheRightValuesInTwentyOrders) {
   }
 }
 
-TEST(Wrappers, NothingRunsUntilSomebodyWaits) {
+TEST(Wrappers, WorkRunsOnlyWhenACallWaitsOrAsks) {
   Program at;
   Program::fill(*at.batch[0], 7);
   at.note(at.inputs->copy_in(at.input[0]->address(), at.batch[0]->bytes()));
   at.note(at.inputs->record(*at.copied[0]));
-  EXPECT_FALSE(must(at.copied[0]->ended())) << "the first question runs the copy, and the event is next";
+  EXPECT_FALSE(must(at.copied[0]->ended())) << "the first query runs the copy, and the event is next";
   EXPECT_TRUE(must(at.copied[0]->ended()));
   EXPECT_TRUE(must(at.inputs->ended()));
   std::vector<float> values(kCount);
@@ -57,7 +57,7 @@ TEST(Wrappers, FreeMemoryIsCounted) {
   const auto refused = GpuMemory::allocate(*at.context, Bytes{1} << 20);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0854");
-  EXPECT_THAT(refused.error().message, HasSubstr("cuda:0: allocating 1.0 MiB: the GPU has not enough free memory"));
+  EXPECT_THAT(refused.error().message, HasSubstr("cuda:0: allocating 1.0 MiB: not enough memory is free"));
   EXPECT_EQ(print(at.finish()), "");
 }
 
@@ -95,7 +95,7 @@ TEST(Wrappers, AFunctionOfTheHostIsCalledInTheOrderOfItsStream) {
   }
 }
 
-// A program that waits for its own flag, which a function of the host sets, never calls the driver meanwhile.
+// The program waits for a flag that a function of the host sets, and does not call the driver while it waits.
 TEST(Wrappers, AThreadOfTheDriverCallsFunctionsOfTheHost) {
   Program at({.background = true});
   std::atomic<int> calls = 0;
@@ -143,7 +143,7 @@ TEST(Wrappers, AKernelForANewerGpuIsRefused) {
   EXPECT_EQ(print(at.finish()), "");
 }
 
-TEST(Wrappers, AFaultOfAKernelIsSeenAtALaterCallAndAtAllAfterIt) {
+TEST(Wrappers, ALaterCallAndAllCallsAfterItReportAFaultOfAKernel) {
   Program at;
   at.launch_add(*at.compute, at.input[0]->address(), kCount - 1);
   EXPECT_EQ(at.error.message, "");
@@ -154,7 +154,7 @@ TEST(Wrappers, AFaultOfAKernelIsSeenAtALaterCallAndAtAllAfterIt) {
   at.note(at.compute->synchronise());
   EXPECT_EQ(at.error.code, "XG0856");
   EXPECT_THAT(at.error.message, HasSubstr("cuda:0: waiting for its work: a kernel accessed an address outside its "
-                                          "memory (cuStreamSynchronize gave CUDA_ERROR_ILLEGAL_ADDRESS, 700)"));
+                                          "memory (cuStreamSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS, 700)"));
   const Status later = at.outputs->fill(at.out->address(), std::byte{0}, kBytes);
   ASSERT_FALSE(later.ok());
   EXPECT_EQ(later.error().code, "XG0856");
@@ -174,7 +174,7 @@ TEST(Wrappers, InjectedErrorsAreReported) {
   EXPECT_THAT(later.error().message, HasSubstr("214"));
 }
 
-TEST(Wrappers, LargeSharedMemoryIsAskedFor) {
+TEST(Wrappers, KernelsMayUseMoreSharedMemoryOnRequest) {
   Program at;
   EXPECT_TRUE(at.module->find("add", 200 * 1024).ok());
   const auto refused = at.module->find("add", 300 * 1024);

@@ -1,5 +1,5 @@
-// Fuzzes the reader of PTX and the machine with any bytes: a text is refused with a line, or its kernels end, with or
-// without a fault. Corpus: tests/golden/ptx.
+// Fuzzes the PTX machine with arbitrary bytes: a text is refused with a line, or its kernels end, with or without a
+// fault. Corpus: tests/golden/ptx.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

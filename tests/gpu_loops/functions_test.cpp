@@ -1,5 +1,5 @@
-// Each function of one number on 10^5 numbers: any bits, special values, and numbers from its common range. Kernels
-// have the bits of the interpreter.
+// The kernel of each function of one number has the bits of the interpreter on 10^5 numbers: random bits, special
+// values, and numbers from its common range.
 #include "tests/gpu_loops/gpu_runs.h"
 
 namespace xrun::ops {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kNumbers = 100'000;
 
-// A third of the numbers has any bits, so it has NaN, infinities and denormal numbers of all sizes.
+// A third of the numbers has random bits, which include NaN, infinities and denormal numbers of all sizes.
 std::vector<float> numbers_of(uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> values = random_numbers(random, kNumbers);

@@ -62,7 +62,7 @@ struct GpuRun {
 
 struct GpuRunOptions {
   GpuTarget target = GpuTarget::kSm80;
-  std::vector<int> in_place;  // for each result the operand whose memory it is, or -1; empty: none
+  std::vector<int> in_place;  // for each result, the operand whose memory it overwrites, or -1; empty: all -1
   bool races = true;
   ptx::Order order = ptx::Order::kFair;
 };
@@ -130,7 +130,7 @@ bool same_number(const std::byte* a, const std::byte* b) {
   }
 }
 
-// The first element in which the numbers of type T differ; -1 if none does.
+// Returns the index of the first numbers of type T that differ; -1 if all are equal.
 template <class T>
 int64_t first_difference(const Bits& a, const Bits& b) {
   EXPECT_EQ(a.size(), b.size());
@@ -204,7 +204,7 @@ inline const std::vector<float>& special_values() {
   return values;
 }
 
-// Numbers of all kinds: special ones, common ones, and any bits.
+// Returns special numbers, common numbers, and random bits.
 inline std::vector<float> random_numbers(std::mt19937& random, size_t count) {
   std::normal_distribution<float> draw(0, 4);
   std::vector<float> values(count);

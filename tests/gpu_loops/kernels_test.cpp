@@ -10,7 +10,7 @@ namespace {
 constexpr int kFirst = static_cast<int>(ScalarOp::kAdd);
 constexpr int kLast = static_cast<int>(ScalarOp::kF16);
 
-// A loop of two operands of one type and one number for all elements.
+// Returns a loop over two operands of one type and one number for all elements.
 LoopForm form_of(ScalarExpr expr, DType dtype = DType::kF32) {
   LoopForm form;
   expr.prune();
@@ -95,13 +95,13 @@ TEST_F(GpuLoops, HaveTheBitsOfTheCpuForSpecialValues) {
   }
 }
 
-// Numbers that no arithmetic flushes pass through unchanged, also denormal ones.
+// Operations without arithmetic keep denormal numbers.
 TEST_F(GpuLoops, HaveTheBitsOfTheCpuForDenormalNumbersThatPassThrough) {
   std::mt19937 random(4);
   for (const char* text : {"-x0", "abs(x0)", "select(x0 < x1, -x0, x1)", "min(x0, x1)", "max(-x0, x1)", "sign(x0)",
                            "x0, -x1", "bf16(x0)", "f16(-x0)", "-(x0 + x1)"}) {
     auto expr = parse_scalar_expr(text);
-    if (!expr.ok()) {  // the text is not in the form in which expressions are printed
+    if (!expr.ok()) {  // the parser accepts only the form in which expressions are printed
       ADD_FAILURE() << text << ": " << expr.error().message;
       continue;
     }

@@ -1,4 +1,4 @@
-// Functions of broadcast operands: one kernel for any number of rows has the bits of the CPU's operator `map`.
+// Kernels for functions of broadcast operands have the bits of the CPU's operator `map`, for any number of rows.
 #include "graph/types/scalar_expr.h"
 #include "ops/loops/gpu_map.h"
 #include "ops/op.h"
@@ -75,7 +75,7 @@ TEST_F(GpuMaps, HaveTheBitsOfTheOperatorForBroadcastOperands) {
   }
 }
 
-TEST_F(GpuMaps, AreTheSameKernelForAnyNumberOfRows) {
+TEST_F(GpuMaps, HaveOneKernelForAnyNumberOfRows) {
   const std::vector<TensorType> inputs{type_of({kBatch, 5, 7}), type_of({7}), type_of({kBatch, 5, 1})};
   const auto of = [&](int64_t rows) {
     return describe(*gpu_map(inputs, {inputs.data(), 1}, *parse_scalar_expr("x0 * x1 + x2"), rows), GpuTarget::kSm80);

@@ -1,5 +1,5 @@
-// Kernels that sum over rows: losses that compare two tensors, and their gradients, have the bits of the CPU's kernels
-// for rows of any length and in any order of the warps.
+// The kernels of losses that compare two tensors, and of their gradients, have the bits of the CPU's kernels, for rows
+// of any length and in any order of the warps.
 #include "ops/losses/row_losses.h"
 #include "ops/op.h"
 #include "tests/gpu_loops/gpu_runs.h"

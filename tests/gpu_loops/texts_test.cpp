@@ -48,7 +48,7 @@ TEST_F(GpuTexts, InexactInstructionsAreFound) {
   }
 }
 
-// Kernels of everything that the compiler takes.
+// Returns kernels with all operations and types that the compiler accepts.
 std::vector<GpuLoop> all_loops() {
   std::vector<GpuLoop> loops;
   for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kF16); ++op) {
@@ -75,7 +75,7 @@ std::vector<GpuLoop> all_loops() {
   return loops;
 }
 
-// One text with all kernels, so that ptxas starts once for each architecture.
+// Joins all kernels to one text, so that ptxas starts once for each architecture.
 std::string joined(const std::vector<GpuLoop>& loops, GpuTarget target) {
   std::string all;
   for (size_t i = 0; i < loops.size(); ++i) {
@@ -176,7 +176,7 @@ std::string refusal(const GpuLoop& loop) {
   return text.error().message;
 }
 
-TEST(GpuRefusals, NameWhatIsNotSupported) {
+TEST(GpuRefusals, NameThePartThatIsNotSupported) {
   const GpuLoop loop = loop_of(*parse_scalar_expr("x0 + x1"));
   const auto with = [&](auto change) {
     GpuLoop changed = loop;

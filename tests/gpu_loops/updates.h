@@ -11,7 +11,8 @@
 
 namespace xrun::ops {
 
-// Calls of optimizers as in a file: each of lang/std/optimizers.xgraph with its defaults, and forms of sgd and adamw.
+// Calls of optimizers as in a model file: each optimizer of lang/std/optimizers.xgraph with its defaults, and forms of
+// sgd and adamw.
 inline std::vector<std::string> optimizer_calls() {
   std::vector<std::string> calls{"sgd(momentum=0.9)", "sgd(momentum=0.9, weight_decay=5e-4, nesterov=true)",
                                  "adamw(weight_decay=0.05)", "lars(weight_decay=1e-4)", "lamb(weight_decay=0.02)"};

@@ -1,4 +1,4 @@
-// Kernels of updates: every optimizer of the library has the bits of the CPU's update, weights, states and norms.
+// The kernels of every optimizer of the library have the bits of the CPU's update: weights, states and norms.
 #include "tests/gpu_loops/updates.h"
 
 #include "ops/optimizer/update_norms.h"
@@ -29,7 +29,7 @@ struct Trained {
   std::string name;
   UpdateRule rule;
   OptimizerForm form;
-  OwnUpdate own;                         // the same rule without a kernel of its own gives the numbers of a step
+  OwnUpdate own;                         // the rule as an expression, which computes the numbers of a step
   std::vector<std::vector<float>> kept;  // the weight, the states, and the running mean of the weight
 
   UpdateStates states(int64_t begin = 0) {

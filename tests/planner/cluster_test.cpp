@@ -254,7 +254,7 @@ TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRejected) {
   EXPECT_EQ(refused([](Machine& m) { m.network.latency = -1; }), "XG0621");
 }
 
-TEST(Cluster, APlanFileIsRefusedIfItsReplicasShareOtherNodes) {
+TEST(Cluster, APlanFileIsRefusedIfItsReplicasDoNotMatchTheNodesOfItsDevices) {
   Module module = head_model();
   module.schedule.stages = Hint<int64_t>{1, {}};
   module.schedule.replicas = Hint<int64_t>{4, {}};
@@ -269,12 +269,12 @@ TEST(Cluster, APlanFileIsRefusedIfItsReplicasShareOtherNodes) {
   };
   EXPECT_EQ(refused([](Plan&) {}), "");
   EXPECT_THAT(refused([](Plan& p) { p.training.node_replicas = 1; }),
-              HasSubstr("1 replicas sum on a node first, but by the nodes of the devices 2 do"));
+              HasSubstr("1 replicas sum on a node first, but 2 have their devices on one node"));
   EXPECT_THAT(refused([](Plan& p) { p.training.node_replicas = 4; }), HasSubstr("4 replicas sum on a node first"));
   EXPECT_THAT(refused([](Plan& p) {
                 p.machine.device_nodes = {0, 1, 0, 1};
               }),
-              HasSubstr("2 replicas sum on a node first, but by the nodes of the devices 1 do"));
+              HasSubstr("2 replicas sum on a node first, but 1 have their devices on one node"));
   EXPECT_THAT(refused([](Plan& p) { p.machine.device_nodes = {}; }), HasSubstr("2 replicas sum on a node first"));
 }
 

@@ -1,4 +1,4 @@
-// The bytes that a launch leaves to code outside the machine, and buffers that are removed.
+// The list of bytes that the last launch accessed, and the removal of buffers.
 #include <gmock/gmock.h>
 
 #include "tests/ptx/kernels.h"
@@ -31,7 +31,7 @@ std::vector<std::string> accessed(const Buffers& buffers) {
   return ranges;
 }
 
-TEST(AccessedRanges, TheLastLaunchGivesReadsAndWrites) {
+TEST(AccessedRanges, ReadsAndWritesOfTheLastLaunchAreListed) {
   Buffers buffers;
   EXPECT_THAT(accessed(buffers), ElementsAre());
   EXPECT_FALSE(

@@ -39,8 +39,8 @@ TEST(Branches, ThreadsOfAWarpDivergeAndMeetAgain) {
   }
 }
 
-// A warp that agrees executes an instruction once for all its threads.
-TEST(Branches, ThreadsThatAgreeRunTogether) {
+// If all threads of a warp take the same branch, the warp executes an instruction once for all of them.
+TEST(Branches, ThreadsThatTakeTheSameBranchRunTogether) {
   const Execution done = run(
       "mov.u32 %r1, 0;\nLOOP:\nadd.s32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 10;\n@%p1 bra LOOP;\n", 64, Order::kFair);
   EXPECT_FALSE(done.fault);
@@ -55,7 +55,7 @@ TEST(Branches, AnEndlessLoopEndsWithItsKernelsName) {
 }
 
 // Each thread reads what the opposite thread wrote.
-TEST(Barriers, WritesBeforeAreReadAfter) {
+TEST(Barriers, WritesBeforeABarrierAreReadAfterIt) {
   const std::string lines =
       ".shared .align 4 .b8 box[512];\nmov.u32 %r1, box;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r3, %r1, %r2;\n"
       "st.shared.u32 [%r3], %r0;\nbar.sync 0;\nsub.s32 %r4, 127, %r0;\nshl.b32 %r5, %r4, 2;\nadd.s32 %r6, %r1, %r5;\n"
@@ -103,8 +103,8 @@ TEST(Barriers, VotesOfABlock) {
   EXPECT_EQ(result("setp.lt.u32 %p1, %r0, 96;\nbar.red.and.pred %p2, 0, %p1;\nselp.b32 %r1, 1, 0, %p2;\n"), 1u);
 }
 
-// A barrier is used twice: votes do not remain from the first time.
-TEST(Barriers, VotesBeginAnew) {
+// The barrier is used twice, and the second result does not count the votes of the first use.
+TEST(Barriers, VotesAreClearedAfterEachUse) {
   for (const Order order : kOrders) {
     std::vector<uint32_t> words;
     run("setp.lt.u32 %p1, %r0, 5;\nbar.red.popc.u32 %r1, 0, %p1;\nbar.red.popc.u32 %r2, 0, %p1;\n"

@@ -1,4 +1,4 @@
-// Comparisons: each instruction against the processor on random operands.
+// Each comparison has the result of the processor on random operands.
 #include <cmath>
 #include <immintrin.h>
 
@@ -44,7 +44,7 @@ TEST(Comparisons, IntegersAreSignedOrNot) {
   }
 }
 
-TEST(Comparisons, FloatsKnowNan) {
+TEST(Comparisons, FloatsIncludingNan) {
   for (const LaneCase& tried : {
            comparison(
                "setp.lt.f32 %x, %a, %b;", 32, XRUN_BITS { return to_float(a) < to_float(b); }),
@@ -79,7 +79,7 @@ TEST(Comparisons, FloatsKnowNan) {
 float half(uint64_t code) { return _cvtsh_ss(static_cast<uint16_t>(code)); }
 float bfloat(uint64_t code) { return to_float(code << 16 & 0xffffffff); }
 
-TEST(Comparisons, HalvesKnowNan) {
+TEST(Comparisons, HalvesIncludingNan) {
   for (const LaneCase& tried : {
            comparison(
                "setp.lt.f16 %x, %a, %b;", 16, XRUN_BITS { return half(a) < half(b); }),

@@ -1,4 +1,4 @@
-// Conversions between integers, f32 and f64: each instruction against the processor on random operands.
+// Each conversion between integers, f32 and f64 has the result of the processor on random operands.
 #include <cfenv>
 #include <cmath>
 
@@ -34,7 +34,7 @@ void for_integers(const Run& run) {
 template <class T>
 constexpr int kRegisterBits = sizeof(T) == 1 ? 16 : 8 * static_cast<int>(sizeof(T));
 
-// Each integer type to each, as it is and ended at the range.
+// Each integer type is converted to each integer type, with and without saturation.
 TEST(Conversions, BetweenIntegers) {
   for_integers([]<class From>(From /*from*/, const std::string& from) {
     for_integers([&]<class To>(To /*to*/, const std::string& to) {
@@ -57,7 +57,7 @@ TEST(Conversions, BetweenIntegers) {
   });
 }
 
-// Each integer type to f32 and f64 in each rounding mode.
+// Each integer type is converted to f32 and f64 in each rounding mode.
 TEST(Conversions, FromIntegersToFloats) {
   static constexpr std::pair<const char*, int> kModes[] = {
       {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
@@ -82,7 +82,7 @@ TEST(Conversions, FromIntegersToFloats) {
   });
 }
 
-// f32 and f64 to each integer type in each rounding; numbers beyond the range become its ends.
+// f32 and f64 are converted to each integer type in each rounding mode; numbers beyond the range become its ends.
 TEST(Conversions, FromFloatsToIntegersEndAtTheRange) {
   using Rounding = double (*)(double);
   static constexpr std::pair<const char*, Rounding> kRoundings[] = {
@@ -148,7 +148,7 @@ TEST(Conversions, BetweenFloats) {
   }
 }
 
-TEST(Conversions, ANanHasNoInteger) {
+TEST(Conversions, ANanConvertedToAnIntegerIsAFault) {
   const auto module = module_of(kernel_text("mov.f32 %f1, 0f7FC00000;\ncvt.rzi.s32.f32 %r1, %f1;\n"));
   ASSERT_NE(module, nullptr);
   Memory memory;

@@ -28,8 +28,7 @@ LaneCase of_f64(const char* line, Meaning meaning) {
           }};
 }
 
-// The result in another rounding mode, from the exact sum in f64 or from the exact product: both have room for f32
-// operands of similar exponents only, so it rounds through long double with sticky bits.
+// Returns the result of `run`, which the processor computes in a rounding mode of <cfenv>.
 template <class Run>
 float in_rounding(int mode, const Run& run) {
   const int before = std::fegetround();

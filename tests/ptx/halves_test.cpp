@@ -1,4 +1,4 @@
-// Arithmetic of f16 and bf16 against sums that the processor rounds to odd.
+// Arithmetic of f16 and bf16 has the results of sums that the processor rounds to odd.
 #include <cmath>
 #include <immintrin.h>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<int, 3> k16{16, 16, 16};
 constexpr std::array<int, 3> k32{32, 32, 32};
 
-// Runs an operation that cuts off and sets the last bit if it was inexact.
+// Runs an operation that truncates, and sets the last bit of the result if it was inexact.
 template <class T, class Run>
 T to_odd(const Run& run) {
   const unsigned int before = _mm_getcsr();
@@ -46,7 +46,7 @@ struct Bfloat {
     }
     volatile double x = value;
     const uint64_t bits = bits_of(to_odd<float>([&] { return static_cast<float>(x); }));
-    // A single beyond the range was cut off to the largest one, and its last bit set.
+    // A result beyond the range was truncated to the largest f32, and its last bit was set.
     const uint64_t rest = bits & 0xffff;
     return (bits >> 16) + (rest > 0x8000 || (rest == 0x8000 && (bits >> 16 & 1) != 0) ? 1 : 0);
   }
@@ -105,7 +105,7 @@ TEST(Halves, FtzAndSat) {
   check_lanes({"add.rn.sat.f16 %x, %a, %b;", k16, 16, ended}, {}, 2);
 }
 
-// The smaller number; -0 is smaller than +0, and a NaN gives way to a number.
+// Returns the smaller number. -0 is smaller than +0, and if one operand is NaN, the result is the other one.
 template <class Type>
 uint64_t least(uint64_t a, uint64_t b, bool keeps_nan) {
   const double x = Type::decode(a);
@@ -141,7 +141,7 @@ TEST(Bfloats, ArithmeticThatTheTargetLacksIsRefused) {
     const auto module = load_module(kernel_text(line));
     return module.ok() ? std::string("accepted") : module.error().message;
   };
-  EXPECT_NE(message("add.rn.bf16 %h1, %h2, %h3;").find("`sm_80` does not have it"), std::string::npos);
+  EXPECT_NE(message("add.rn.bf16 %h1, %h2, %h3;").find("`sm_80` lacks the instruction"), std::string::npos);
   EXPECT_NE(message("add.bf16x2 %r1, %r2, %r3;").find("fused"), std::string::npos);
   EXPECT_EQ(message("fma.rn.bf16 %h1, %h2, %h3, %h4;"), "accepted");
   EXPECT_NE(message("fma.rn.ftz.bf16 %h1, %h2, %h3, %h4;").find("`.ftz`"), std::string::npos);

@@ -1,4 +1,4 @@
-// Comparison of one instruction with the arithmetic of the processor on 10^6 random operands.
+// Compares one instruction with the arithmetic of the processor on 10^6 random operands.
 #pragma once
 
 #include <algorithm>
@@ -63,8 +63,8 @@ struct LaneWarp {
   Warp warp;
 };
 
-// Executes the instruction on random operands and compares all results. `allowed` leaves operands out; the instruction
-// has 1 / `share` of the operands, if others differ from it only in a modifier.
+// Executes the instruction on random operands and compares all results. Operands for which `allowed` is false are left
+// out. Instructions that differ only in a modifier get 1 / `share` of the operands each.
 inline void check_lanes(const LaneCase& tried, const std::function<bool(uint64_t, uint64_t, uint64_t)>& allowed = {},
                         size_t share = 1) {
   const auto module = module_of(text_of(tried));

@@ -65,7 +65,7 @@ inline uint64_t random_operand(std::mt19937_64& random, int bits) {
 
 inline uint64_t low_bits(uint64_t value, int bits) { return bits == 64 ? value : value & ((uint64_t{1} << bits) - 1); }
 
-// The operands in one place of all instructions of a width.
+// The operands at one position, which all instructions of a width share.
 inline const std::vector<uint64_t>& operands_of(size_t place, int bits) {
   static std::map<std::pair<size_t, int>, std::vector<uint64_t>> drawn;
   std::vector<uint64_t>& values = drawn[{place, bits}];

@@ -1,4 +1,4 @@
-// Launches that a multiprocessor cannot take, and special registers.
+// Launches that exceed the limits of a multiprocessor, and special registers.
 #include "tests/ptx/kernels.h"
 
 namespace xrun::ptx {
@@ -35,7 +35,7 @@ TEST(Launches, RegistersSharedMemoryAndThreadsAreLimited) {
   EXPECT_NE(refusal(kernel_text(".shared .b8 box[49153];\n"), {}).find("static shared memory"), std::string::npos);
 }
 
-TEST(Launches, BoundsOfTheKernelAreKept) {
+TEST(Launches, BoundsOfTheKernelAreEnforced) {
   const std::string bounded = replaced(kernel_text(""), ")\n{", ")\n.maxntid 64, 1, 1\n.minnctapersm 2\n{");
   EXPECT_EQ(refusal(bounded, {.threads = {64, 1, 1}}), "");
   EXPECT_NE(refusal(bounded, {.threads = {65, 1, 1}}), "");
@@ -49,7 +49,7 @@ TEST(Launches, TextsForNewerGenerationsAreRefused) {
   EXPECT_NE(refusal(text("sm_90a"), {}, Generation::kB200).find("for `sm_90a`"), std::string::npos);
 }
 
-// A structure of 12 bytes: the parameters are given as bytes.
+// A structure of 12 bytes is passed as bytes.
 TEST(Launches, ParametersAsBytes) {
   const auto module = module_of(
       ".target sm_80\n.entry test(.param .align 8 .b8 pair[12], .param .u64 out)\n{\n.reg .b32 %r<4>;\n"
@@ -70,7 +70,7 @@ TEST(Launches, ParametersAsBytes) {
   EXPECT_EQ(execute(*module, "test", launch, memory, {}).fault->kind, FaultKind::kLaunch);
 }
 
-TEST(Launches, ThreadsKnowTheirPlace) {
+TEST(Launches, SpecialRegistersGiveThePlaceOfAThread) {
   const auto module = module_of(kernel_text(
       "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\nmov.u32 %r3, %ntid.x;\nmad.lo.s32 %r4, %r2, %r3, %r1;\n"
       "mov.u32 %r5, %ctaid.y;\nmov.u32 %r6, %nctaid.x;\nmov.u32 %r7, %ctaid.x;\nmad.lo.s32 %r8, %r5, %r6, %r7;\n"

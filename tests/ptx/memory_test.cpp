@@ -26,7 +26,7 @@ Execution run(Buffers& buffers, const std::string& lines, uint32_t threads = 1, 
   return execute(*module, "test", launch, buffers.memory, {});
 }
 
-// The 32-bit words that the lines store.
+// Returns the 32-bit words that the lines store.
 std::vector<uint32_t> stored(const std::string& lines, size_t count, const std::string& before = "") {
   Buffers buffers;
   const Execution done = run(buffers, lines, 1, before);
@@ -34,7 +34,7 @@ std::vector<uint32_t> stored(const std::string& lines, size_t count, const std::
   return values_of<uint32_t>(buffers.memory, buffers.out, count);
 }
 
-// The kind of the fault and the buffer that it names.
+// Returns the kind of the fault and the buffer that it names.
 std::pair<FaultKind, std::string> fault_of(const std::string& lines, uint32_t threads = 1,
                                            const std::string& before = "") {
   Buffers buffers;
@@ -112,7 +112,7 @@ TEST(Accesses, PrefetchesNeedNoValidAddress) {
   EXPECT_EQ(stored("prefetch.global.L2 [%d1+4096];\nprefetchu.L1 [%d3];\nst.global.u32 [%d2], 5;\n", 1), Words{5});
 }
 
-TEST(Accesses, PredicatesAreConstantsToo) {
+TEST(Accesses, PredicatesMayBeConstants) {
   EXPECT_EQ(stored("mov.pred %p1, -1;\nmov.pred %p2, 1;\nxor.pred %p3, %p1, %p2;\nselp.b32 %r1, 4, 6, %p3;\n"
                    "st.global.u32 [%d2], %r1;\n",
                    1),
@@ -138,7 +138,7 @@ TEST(Accesses, MisalignedAddressesAndConstants) {
             FaultKind::kReadOnly);
 }
 
-TEST(Accesses, ReadsOfNothingAreFound) {
+TEST(Accesses, ReadsOfUninitialisedValuesAreFound) {
   EXPECT_EQ(fault_of("add.s32 %r1, %r2, 1;\n").first, FaultKind::kUninitialisedRegister);
   EXPECT_EQ(fault_of("@%p1 add.s32 %r1, %r0, 1;\n").first, FaultKind::kUninitialisedRegister) << "the guard";
   EXPECT_EQ(fault_of("ld.global.u32 %r1, [%d2];\n"),

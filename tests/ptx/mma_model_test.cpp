@@ -38,7 +38,7 @@ TEST(TensorCores, GenerationsKeepDifferentBits) {
   EXPECT_EQ(sum(Generation::kH100, a, b, 0), 1 + 0x1p-23F);
   EXPECT_EQ(sum(Generation::kB200, a, b, 0), 1 + 0x1p-23F);
   EXPECT_EQ(sum(Generation::kA100, a, b, 0), 1.0F);
-  // A100 adds the second eight products after it has cut off the first sum.
+  // A100 adds the second eight products after it has truncated the first sum.
   const std::vector<float> ones(16, 1);
   std::vector<float> late(16, 0);
   late[0] = 1;
@@ -48,7 +48,7 @@ TEST(TensorCores, GenerationsKeepDifferentBits) {
   EXPECT_EQ(sum(Generation::kA100, late, ones, 0), 1.0F);
 }
 
-TEST(TensorCores, ResultsAreCutOffTowardsZero) {
+TEST(TensorCores, ResultsAreTruncatedTowardsZero) {
   EXPECT_EQ(h100({1, 0x1.8p-24F}, {1, 1}, 0), 1.0F);
   EXPECT_EQ(h100({-1, -0x1.8p-24F}, {1, 1}, 0), -1.0F);
   EXPECT_EQ(h100({1, -0x1p-24F}, {1, 1}, 0), 1 - 0x1p-24F);
@@ -56,7 +56,7 @@ TEST(TensorCores, ResultsAreCutOffTowardsZero) {
   EXPECT_EQ(h100({0x1p-120F}, {0x1p-30F}, 0), 0.0F);
 }
 
-// Products of tf32 are summed in groups of 4 on A100 and of 8 on H100; products below 2^-133 are cut off at 2^-158.
+// Products of tf32 are summed in groups of 4 on A100 and of 8 on H100; products below 2^-133 are truncated at 2^-158.
 TEST(TensorCores, WidthsAndSmallExponents) {
   EXPECT_EQ(tensor_core(Generation::kA100).terms, 8U);
   EXPECT_EQ(tensor_core(Generation::kA100, 4).terms, 4U);

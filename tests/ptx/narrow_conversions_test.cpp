@@ -1,4 +1,4 @@
-// Conversions from and to f16, bf16, tf32 and fp8 against the processor's conversions.
+// Conversions from and to f16, bf16, tf32 and fp8 have the results of the processor's conversions.
 #include <cfenv>
 #include <cmath>
 #include <immintrin.h>
@@ -95,7 +95,7 @@ TEST(NarrowConversions, Bytes) {
   }
 }
 
-TEST(NarrowConversions, Tf32HasThirteenBitsLess) {
+TEST(NarrowConversions, Tf32DropsTheThirteenLowestBits) {
   const auto rounded = [](uint64_t a, bool away) -> uint64_t {
     if (std::isnan(to_float(a))) {
       return 0x7fffffff;
@@ -117,7 +117,7 @@ TEST(NarrowConversions, IntegersAndDoubles) {
   });
   check("cvt.rn.f16.u16 %x, %a;", 16, 16,
         [](uint64_t a, uint64_t, uint64_t) { return to_half(static_cast<float>(a)); });
-  // To f32 with the last bit set where it was inexact, so that the second rounding is right.
+  // The number is rounded to f32 with the last bit set if it was inexact, so that the second rounding is right.
   check("cvt.rn.bf16.s64 %x, %a;", 64, 16, [](uint64_t a, uint64_t, uint64_t) {
     const auto value = static_cast<int64_t>(a);
     const uint64_t magnitude = value < 0 ? uint64_t{0} - a : a;
@@ -164,7 +164,7 @@ TEST(NarrowConversions, FormsThatPtxLacksAreRefused) {
   }
   const auto old = load_module(kernel_text("cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;"));
   ASSERT_FALSE(old.ok());
-  EXPECT_NE(old.error().message.find("`sm_80` does not have it; `sm_89` has"), std::string::npos);
+  EXPECT_NE(old.error().message.find("`sm_80` lacks the instruction; it needs `sm_89`"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Numbers of 8 and 16 bits, against the processor's conversions and against all codes.
+// Numbers of 8 and 16 bits are compared with the processor's conversions and with a search over all codes.
 #include "tests/support/ptx/instructions/narrow.h"
 
 #include <cfenv>
@@ -52,7 +52,7 @@ TEST(NarrowNumbers, HalvesAreRoundedLikeTheProcessors) {
   }
 }
 
-// The nearest of all finite codes; of two at the same distance the even one.
+// Returns the nearest of all finite codes; if two have the same distance, the even one.
 uint32_t nearest(const Format& format, double value) {
   const uint32_t codes = 1U << (format.exponent_bits + format.fraction_bits);
   uint32_t best = 0;
@@ -86,7 +86,7 @@ TEST(NarrowNumbers, BytesAreTheNearestOfAllCodes) {
   EXPECT_EQ(encode(kE4m3Format, NAN, FE_TONEAREST, true), 0x7fU);
 }
 
-// The exact sum of two numbers has at most 128 bits here, so that its side is known.
+// The exact sums have at most 128 bits, so the test knows on which side of the result they lie.
 TEST(NarrowNumbers, SumsToOddKeepTheSideOfTheExactSum) {
   std::mt19937_64 random(kSeed);
   for (int i = 0; i < 100000; ++i) {

@@ -1,4 +1,4 @@
-// Texts of PTX that are accepted, and the lines of those that are not.
+// Texts of PTX that are accepted, and the lines of faults in texts that are refused.
 #include "tests/ptx/kernels.h"
 
 namespace xrun::ptx {
@@ -28,7 +28,7 @@ TEST(Parser, FaultsNameTheirLine) {
   EXPECT_EQ(refused(".target sm_80\n.func f() { ret; "), "PTX line 2: a block is not closed");
   EXPECT_EQ(refused(".target sm_80\n.extern .func (.param .b32 r) f(.param .b32 a);\n.func g() { ret; }"), "accepted");
   EXPECT_EQ(refused(".target sm_80\n.entry f()\n{\nadd.s32 %r1, %r2, %r3;\n}"),
-            "PTX line 4: `add.s32`: the result `%r1` is no register");
+            "PTX line 4: `add.s32`: the result `%r1` is not a register");
   EXPECT_EQ(refused(kernel_text("frob.s32 %r1, %r2;")),
             "PTX line 12: `frob.s32`: the machine does not execute this "
             "instruction");
@@ -40,11 +40,12 @@ TEST(Parser, FaultsNameTheirLine) {
   EXPECT_EQ(refused(kernel_text("bra NOWHERE;")), "PTX line 12: `bra`: the label `NOWHERE` does not exist");
   EXPECT_EQ(refused(kernel_text("mov.u32 %r1, %clock;")), "PTX line 12: `mov.u32`: `%clock` is not declared");
   EXPECT_EQ(refused(kernel_text("selp.b32 %r1, %r2, %r3, !%p1;")),
-            "PTX line 12: `selp.b32`: the instruction takes no negated operand");
-  EXPECT_EQ(refused(kernel_text("A: A: ret;")), "PTX line 12: the label `A` stands twice");
-  EXPECT_EQ(refused(kernel_text("call f, (%r1);")), "PTX line 12: the function `f` is called, which is not executed");
+            "PTX line 12: `selp.b32`: the instruction cannot negate an operand");
+  EXPECT_EQ(refused(kernel_text("A: A: ret;")), "PTX line 12: the label `A` is defined twice");
+  EXPECT_EQ(refused(kernel_text("call f, (%r1);")),
+            "PTX line 12: the kernel calls the function `f`, and the machine does not execute calls");
   EXPECT_EQ(refused(kernel_text("call.uni (%r1), g, (%r2);")),
-            "PTX line 12: the function `g` is called, which is not executed");
+            "PTX line 12: the kernel calls the function `g`, and the machine does not execute calls");
 }
 
 TEST(Parser, TypesThatAnInstructionDoesNotHaveAreRefused) {
@@ -75,7 +76,7 @@ TEST(Parser, SizesAreBounded) {
 
 // Texts that are cut off or damaged in one place are refused with a line, or their kernels end, with or without a
 // fault.
-TEST(Parser, DamagedTextsEndWithAnError) {
+TEST(Parser, DamagedTextsAreRefusedOrEnd) {
   const std::string text = golden_text("rows");
   std::mt19937_64 random(kSeed);
   const std::string signs = ";,{}[]()<>%.:+-@!|=0x7f \"/*";

@@ -30,7 +30,7 @@ Product random_product(uint64_t seed) {
   return made;
 }
 
-// Cuts the magnitude off to a multiple of 2^unit.
+// Truncates the magnitude to a multiple of 2^unit.
 double cut(double value, int unit) { return std::ldexp(std::trunc(std::ldexp(value, -unit)), unit); }
 
 // The model of mma_model.h, computed with f64: all products and aligned terms are exact in it.

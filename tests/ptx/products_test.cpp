@@ -135,7 +135,7 @@ TEST(Products, ShapesAndTypesThatAreMissingAreRefused) {
   }
 }
 
-TEST(Products, APartialWarpIsAFault) {
+TEST(Products, AWarpWithMissingThreadsIsAFault) {
   const std::string body =
       "mov.u32 %r1, 0;\nmov.f32 %f1, 0f00000000;\nmma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, "
       "%f7}, {%r1, %r1}, {%r1}, {%f1, %f1, %f1, %f1};\n";

@@ -82,7 +82,7 @@ TEST(Races, AWarpBarrierOrdersItsLanes) {
   expect_race("st.global.u32 [%d2], %r0;\nshfl.sync.idx.b32 %r2, %r0, 0, 31, -1;\nld.global.u32 %r1, [%d1+4];\n", 32);
 }
 
-// The last block to count reads what the others wrote: right only with both fences.
+// The last block that counts reads the values of the others. Without one of the two fences, this is a race.
 TEST(Races, FencesAndAtomicsOrderBlocks) {
   const auto last_block = [](const std::string& release, const std::string& acquire) {
     return "mul.wide.u32 %d4, %r9, 4;\nadd.s64 %d5, %d1, %d4;\nst.global.u32 [%d5], %r9;\n" + release +
@@ -122,7 +122,7 @@ TEST(Races, AFlagWithFencesOrdersTwoThreads) {
   expect_race(poll(""), 64);
 }
 
-// The hand-over of the test before by a store with `.release` and loads with `.acquire`.
+// A thread polls a flag, as in the test above, but with `.acquire`, and the other one sets it with `.release`.
 TEST(Races, ReleaseAndAcquireOrderTwoThreads) {
   const auto poll = [](const std::string& store, const std::string& load) {
     return "setp.ge.u32 %p1, %r0, 32;\n@%p1 bra READER;\nsetp.ne.s32 %p2, %r0, 0;\n@%p2 exit;\n"

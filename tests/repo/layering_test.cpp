@@ -106,7 +106,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"ops/knn", kOps + Folders{"ops/head/loops"}},
     {"ops/onnx", kOps + Folders{"ops/attention", "ops/dense"}},
     {"ops/facts", kOps + Folders{"ops/head", "ops/optimizer"}},
-    // Kernels of GPUs use only formulas, which processors share with them.
+    // Kernels of GPUs use only formulas, which the kernels of the processor share.
     {"ops/gpu", {"graph/base", "ops/simd", "ops/conv", "ops/elementwise", "ops/norm", "ops/optimizer"}},
 
     {"planner/schedules", kGraph},

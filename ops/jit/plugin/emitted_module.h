@@ -1,4 +1,5 @@
-// EmittedModule: an LLVM module with a context of its own, so that threads share nothing, and its translation to code.
+// EmittedModule: an LLVM module and its translation to code. It has its own LLVM context, so that threads share no
+// data.
 #pragma once
 
 #include <llvm/IR/LLVMContext.h>

@@ -36,7 +36,7 @@ inline llvm::Value* same_number(const IrInts& like, int32_t number) {
   return llvm::ConstantInt::getSigned(like.value->getType(), number);
 }
 
-// An instruction of PTX with one operand, as LLVM does not write it otherwise.
+// Writes an instruction of PTX with one operand as inline assembly, for instructions that LLVM would not choose.
 inline llvm::Value* written(llvm::IRBuilder<>& to, const char* text, const char* constraints, llvm::Value* operand,
                             llvm::Type* result) {
   auto* const type = llvm::FunctionType::get(result, {operand->getType()}, false);

@@ -8,7 +8,7 @@
 #include "ops/jit/plugin/emitted_module.h"
 #include "ops/jit/plugin/write_kernel.h"
 
-// Null if the library has been built without the back end; the module can then be loaded nevertheless.
+// Null if LLVM was built without the back end. The symbol is weak, so that the module can be loaded nevertheless.
 extern "C" {
 [[gnu::weak]] void LLVMInitializeNVPTXTargetInfo();
 [[gnu::weak]] void LLVMInitializeNVPTXTarget();

@@ -16,12 +16,12 @@ struct MemoryInfo {
   Bytes total = 0;
 };
 
-// Memory, streams, events and modules belong to a context and are destroyed before it. Their functions need a context
-// that is current in the calling thread; their destructors make it current. Threads: any.
+// Memory, streams, events and modules belong to a context and must be destroyed before it. Their functions need a
+// context that is current in the calling thread; their destructors make it current. Threads: any.
 class Context {
  public:
-  // Retains the primary context of the GPU with this number and makes it current in the calling thread. The table
-  // outlives the context. Errors: kWorld.
+  // Retains the primary context of the GPU with this number and makes it current in the calling thread. REQUIRES: the
+  // table outlives the context. Errors: kWorld.
   static Result<std::unique_ptr<Context>> open(const DriverTable& driver, int gpu);
   // Waits for all work and releases the context. The calling thread has no current context then.
   ~Context();
@@ -30,8 +30,9 @@ class Context {
 
   // Makes the context current in the calling thread, for all its later calls.
   Status make_current() const;
-  // Waits until all work of the GPU has ended. Errors: also those of the work.
+  // Waits until all work of the context has ended. Errors: also those of the work.
   Status synchronise() const;
+  // Returns the free and the total memory of the GPU.
   Result<MemoryInfo> memory() const;
 
   const DriverTable& driver() const { return driver_; }

@@ -10,20 +10,21 @@ namespace xrun::cuda {
 
 namespace {
 
-constexpr std::string_view kUnknown = "CUDA_ERROR";  // the name of other results
+constexpr std::string_view kUnknown = "CUDA_ERROR";  // the name of results without a row in kTexts
 constexpr std::string_view kReport = "report this with the command and the output of `xrun doctor`";
 constexpr std::string_view kRestart = "start the command again: it continues from the last checkpoint";
 constexpr std::string_view kCheckGpu = "read the log of the system (`dmesg`, lines with Xid), and restart the machine";
 constexpr std::string_view kInstall = "install the driver again, and restart the machine";
 constexpr std::string_view kUpdate = "install a newer driver";
 constexpr std::string_view kNoDevice =
-    "look at `nvidia-smi`; in a container, start it with `--gpus all`; CUDA_VISIBLE_DEVICES must name a GPU";
+    "check that `nvidia-smi -L` lists the GPU, and that CUDA_VISIBLE_DEVICES, if set, names it; start a container with "
+    "`--gpus all`";
 
 // Sources: CUDA Driver API, "CUresult"; CUDA Compatibility, "Forward Compatibility", for 803 and 804.
 constexpr std::array<std::pair<CUresult, ResultText>, 37> kTexts{{
     {CUDA_ERROR_INVALID_VALUE, {"CUDA_ERROR_INVALID_VALUE", "an argument is wrong", kReport, "XG0853"}},
     {CUDA_ERROR_OUT_OF_MEMORY,
-     {"CUDA_ERROR_OUT_OF_MEMORY", "the GPU has not enough free memory",
+     {"CUDA_ERROR_OUT_OF_MEMORY", "not enough memory is free",
       "end other programs on this GPU (`nvidia-smi` lists them), or plan for less memory", "XG0854"}},
     {CUDA_ERROR_NOT_INITIALIZED, {"CUDA_ERROR_NOT_INITIALIZED", "the driver was not started", kReport, "XG0853"}},
     {CUDA_ERROR_DEINITIALIZED, {"CUDA_ERROR_DEINITIALIZED", "the driver is shutting down", kReport, "XG0853"}},
@@ -31,15 +32,15 @@ constexpr std::array<std::pair<CUresult, ResultText>, 37> kTexts{{
      {"CUDA_ERROR_STUB_LIBRARY", "the library is a stub of CUDA's toolkit and not the driver",
       "remove the folder `stubs` from LD_LIBRARY_PATH", "XG0850"}},
     {CUDA_ERROR_DEVICE_UNAVAILABLE,
-     {"CUDA_ERROR_DEVICE_UNAVAILABLE", "another process has the GPU for itself",
-      "end that process, or allow several: `nvidia-smi -c DEFAULT`", "XG0852"}},
+     {"CUDA_ERROR_DEVICE_UNAVAILABLE", "another process uses the GPU exclusively",
+      "end that process, or allow several processes: `nvidia-smi -c DEFAULT`", "XG0852"}},
     {CUDA_ERROR_NO_DEVICE, {"CUDA_ERROR_NO_DEVICE", "the driver finds no GPU", kNoDevice, "XG0852"}},
     {CUDA_ERROR_INVALID_DEVICE, {"CUDA_ERROR_INVALID_DEVICE", "there is no such GPU", kNoDevice, "XG0852"}},
     {CUDA_ERROR_INVALID_IMAGE, {"CUDA_ERROR_INVALID_IMAGE", "the kernels are damaged", kReport, "XG0855"}},
     {CUDA_ERROR_INVALID_CONTEXT,
      {"CUDA_ERROR_INVALID_CONTEXT", "the context is not current in this thread", kReport, "XG0853"}},
     {CUDA_ERROR_NO_BINARY_FOR_GPU,
-     {"CUDA_ERROR_NO_BINARY_FOR_GPU", "the kernels were not made for this GPU",
+     {"CUDA_ERROR_NO_BINARY_FOR_GPU", "the kernels were not compiled for this GPU",
       "use a GPU of compute capability 8.0 or more", "XG0855"}},
     {CUDA_ERROR_ECC_UNCORRECTABLE,
      {"CUDA_ERROR_ECC_UNCORRECTABLE", "the memory of the GPU has an error that cannot be corrected", kCheckGpu,
@@ -72,7 +73,7 @@ constexpr std::array<std::pair<CUresult, ResultText>, 37> kTexts{{
       "use a GPU that shows no desktop, or set the option Interactive of its X driver to off", "XG0856"}},
     {CUDA_ERROR_CONTEXT_IS_DESTROYED,
      {"CUDA_ERROR_CONTEXT_IS_DESTROYED", "the context was destroyed", kReport, "XG0853"}},
-    {CUDA_ERROR_ASSERT, {"CUDA_ERROR_ASSERT", "a kernel found a wrong value", kReport, "XG0856"}},
+    {CUDA_ERROR_ASSERT, {"CUDA_ERROR_ASSERT", "an assertion of a kernel failed", kReport, "XG0856"}},
     {CUDA_ERROR_HARDWARE_STACK_ERROR,
      {"CUDA_ERROR_HARDWARE_STACK_ERROR", "the stack of a kernel is damaged", kReport, "XG0856"}},
     {CUDA_ERROR_ILLEGAL_INSTRUCTION,
@@ -82,13 +83,13 @@ constexpr std::array<std::pair<CUresult, ResultText>, 37> kTexts{{
     {CUDA_ERROR_INVALID_ADDRESS_SPACE,
      {"CUDA_ERROR_INVALID_ADDRESS_SPACE", "a kernel accessed an address of another state space", kReport, "XG0856"}},
     {CUDA_ERROR_INVALID_PC,
-     {"CUDA_ERROR_INVALID_PC", "a kernel went on at an address without instructions", kReport, "XG0856"}},
+     {"CUDA_ERROR_INVALID_PC", "a kernel jumped to an address without instructions", kReport, "XG0856"}},
     {CUDA_ERROR_LAUNCH_FAILED, {"CUDA_ERROR_LAUNCH_FAILED", "a kernel failed", kReport, "XG0856"}},
     {CUDA_ERROR_NOT_PERMITTED, {"CUDA_ERROR_NOT_PERMITTED", "the call is not permitted here", kReport, "XG0853"}},
     {CUDA_ERROR_NOT_SUPPORTED,
      {"CUDA_ERROR_NOT_SUPPORTED", "the GPU or the driver does not support the call", kUpdate, "XG0853"}},
     {CUDA_ERROR_SYSTEM_NOT_READY,
-     {"CUDA_ERROR_SYSTEM_NOT_READY", "the services of the driver do not run",
+     {"CUDA_ERROR_SYSTEM_NOT_READY", "services of the driver are not running",
       "start them: `systemctl start nvidia-fabricmanager nvidia-persistenced`", "XG0852"}},
     {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
      {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the driver's library and its kernel module have different versions",
@@ -104,8 +105,8 @@ ResultText text_of(CUresult result) {
   const auto* const found =
       std::ranges::find(kTexts, result, [](const std::pair<CUresult, ResultText>& one) { return one.first; });
   return found != kTexts.end() ? found->second
-                               : ResultText{kUnknown, "the driver gives a reason that xrun does not know",
-                                            "look the number up in CUDA's documentation, \"CUresult\"", "XG0853"};
+                               : ResultText{kUnknown, "the driver returned a result that xrun does not know",
+                                            "look up the number in CUDA's documentation, \"CUresult\"", "XG0853"};
 }
 
 bool is_permanent(CUresult result) { return text_of(result).code == "XG0856"; }
@@ -116,12 +117,12 @@ Error driver_error(CUresult result, std::string_view symbol, const std::string& 
   if (text.name == kUnknown && driver != nullptr) {
     driver->cuGetErrorName(result, &name);
   }
-  std::string message = fmt::format("{}: {} ({} gave {}, {})", place, text.cause, symbol,
+  std::string message = fmt::format("{}: {} ({} returned {}, {})", place, text.cause, symbol,
                                     name != nullptr ? name : text.name, static_cast<uint32_t>(result));
   std::string help(text.fix);
   if (is_permanent(result)) {
     message += "; the GPU reports this late, so an earlier call may be the cause";
-    help = help == kReport ? fmt::format("{}; if it comes again, {}", kRestart, kReport) : help;
+    help = help == kReport ? fmt::format("{}; if the error occurs again, {}", kRestart, kReport) : help;
   }
   return {.kind = ErrorKind::kWorld, .code = std::string(text.code), .message = message, .help = help};
 }

@@ -1,4 +1,4 @@
-// Errors of CUDA's driver library: results of its calls as errors with cause and fix.
+// Converts the results of calls of CUDA's driver library to errors with cause and fix.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace xrun::cuda {
 struct ResultText {
   std::string_view name;   // "CUDA_ERROR_OUT_OF_MEMORY"
   std::string_view cause;  // a clause without full stop
-  std::string_view fix;    // a sentence without full stop; empty if nothing general helps
+  std::string_view fix;    // a sentence without full stop
   std::string_view code;   // the page that `xrun explain` prints
 };
 
@@ -23,13 +23,13 @@ ResultText text_of(CUresult result);
 // memory can be used any more.
 bool is_permanent(CUresult result);
 
-// The error of a call. `place` says what the call was for: "cuda:0: allocating 3.0 GiB". A driver runs kernels and
+// The error of a call. `place` names the GPU and the purpose: "cuda:0: allocating 3.0 GiB". A driver runs kernels and
 // copies after the call that starts them, so a permanent error may come from an earlier call.
 // `driver` names results that xrun does not know. REQUIRES: the result is not CUDA_SUCCESS.
 Error driver_error(CUresult result, std::string_view symbol, const std::string& place,
                    const DriverTable* driver = nullptr);
 
-// Likewise; good for CUDA_SUCCESS.
+// Likewise; the status is ok for CUDA_SUCCESS.
 Status to_status(CUresult result, std::string_view symbol, const std::string& place);
 
 }  // namespace xrun::cuda

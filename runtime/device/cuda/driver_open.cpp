@@ -12,14 +12,15 @@ namespace xrun::cuda {
 namespace {
 
 constexpr const char* kInstall =
-    "install NVIDIA's driver (Debian: `apt install nvidia-driver`, Ubuntu: `ubuntu-drivers install`); in a container, "
-    "start it with `--gpus all`";
+    "install NVIDIA's driver (Debian: `apt install nvidia-driver`, Ubuntu: `ubuntu-drivers install`); start a "
+    "container "
+    "with `--gpus all`";
 
 Error too_old(std::string message) {
   return {.kind = ErrorKind::kWorld,
           .code = "XG0851",
           .message = std::move(message),
-          .help = fmt::format("install a driver for CUDA {} or newer: version 525 or newer of NVIDIA's driver",
+          .help = fmt::format("install version 525 or newer of NVIDIA's driver, which supports CUDA {}",
                               version_text(kLeastDriver))};
 }
 
@@ -31,11 +32,10 @@ Result<DriverTable> find_driver(const std::string& library) {
   void* const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
     const char* const reason = dlerror();
-    return Error{
-        .kind = ErrorKind::kWorld,
-        .code = "XG0850",
-        .message = fmt::format("the driver of GPUs cannot be opened: {}", reason != nullptr ? reason : library),
-        .help = kInstall};
+    return Error{.kind = ErrorKind::kWorld,
+                 .code = "XG0850",
+                 .message = fmt::format("the GPU driver cannot be opened: {}", reason != nullptr ? reason : library),
+                 .help = kInstall};
   }
   DriverTable driver;
   std::string missing;
@@ -46,7 +46,7 @@ Result<DriverTable> find_driver(const std::string& library) {
     }
   });
   if (!missing.empty()) {
-    return too_old(fmt::format("the driver of GPUs, {}, lacks the function `{}`", library, missing));
+    return too_old(fmt::format("the GPU driver, {}, lacks the function `{}`", library, missing));
   }
   return driver;
 }
@@ -55,7 +55,7 @@ Result<int> start_driver(const DriverTable& driver) {
   int version = 0;
   XRUN_TRY(to_status(driver.cuDriverGetVersion(&version), "cuDriverGetVersion", "asking the driver for its version"));
   if (version < kLeastDriver) {
-    return too_old(fmt::format("the driver of GPUs supports CUDA {}, and xrun needs {}", version_text(version),
+    return too_old(fmt::format("the GPU driver supports CUDA {}, and xrun needs {}", version_text(version),
                                version_text(kLeastDriver)));
   }
   const CUresult started = driver.cuInit(0);
@@ -68,7 +68,7 @@ Result<int> start_driver(const DriverTable& driver) {
                      "unset CUDA_VISIBLE_DEVICES, or name GPUs of `nvidia-smi -L` in it: "
                      "CUDA_VISIBLE_DEVICES=0"};
   }
-  XRUN_TRY(to_status(started, "cuInit", "starting the driver of GPUs"));
+  XRUN_TRY(to_status(started, "cuInit", "starting the GPU driver"));
   return version;
 }
 

@@ -1,4 +1,4 @@
-// Opens CUDA's driver library at run time, so that xrun starts where no driver is.
+// Opens CUDA's driver library at run time, so that xrun starts on machines without a driver.
 #pragma once
 
 #include <string>
@@ -22,11 +22,11 @@ std::string version_text(int version);
 Result<DriverTable> find_driver(const std::string& library = kDriverLibrary);
 
 // Starts a driver whose functions were found. May be called again. Returns the version of CUDA that it supports.
-// Errors: kWorld with XG0850 for an installation that does not fit together, XG0851 for a driver that is too old,
-// XG0852 if it has no GPU, or none that CUDA_VISIBLE_DEVICES lets it use.
+// Errors: kWorld with XG0850 if the parts of the driver do not match, XG0851 for a driver that is too old, XG0852 if it
+// finds no GPU or CUDA_VISIBLE_DEVICES hides all GPUs.
 Result<int> start_driver(const DriverTable& driver);
 
-// Finds the functions and starts the driver.
+// Finds the functions and starts the driver. Errors: as above.
 Result<DriverTable> open_driver(const std::string& library = kDriverLibrary);
 
 }  // namespace xrun::cuda

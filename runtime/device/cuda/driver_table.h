@@ -1,5 +1,5 @@
 // The functions of CUDA's driver library that xrun calls, as pointers. A member has the name of the library's symbol,
-// with the version in it that `cuda.h` chooses for programs of CUDA 12 and 13.
+// with the version suffix that `cuda.h` selects for programs of CUDA 12 and 13.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The types of CUDA's driver library that the table of its functions needs, declared anew, so that a build needs no
-// CUDA. Names and values are those of CUDA's documentation, "CUDA Driver API"; tests/cuda/driver_abi_test.cpp compares
-// them with its header.
+// The types of CUDA's driver library that the table of its functions needs. They are declared here, so that a build
+// needs no CUDA. Names and values are those of NVIDIA, "CUDA Driver API", 13.0; tests/cuda/driver_abi_test.cpp compares
+// them with cuda.h.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 using CUhostFn = void (*)(void* user_data);
 
-// Results of calls. The driver may return others too.
+// Results of calls. The driver may also return other values.
 enum CUresult : uint32_t {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,

@@ -11,11 +11,11 @@
 
 namespace xrun::cuda {
 
-// Memory of a GPU. Only kernels and copies access it. It is freed in the destructor. REQUIRES: all work that accesses
-// it has ended before.
+// Memory of a GPU. Only kernels and copies access it. The destructor frees it. REQUIRES: all work that accesses it has
+// ended before.
 class GpuMemory {
  public:
-  // Allocates bytes without values. Errors: kWorld with XG0854 if the GPU has not enough memory.
+  // Allocates uninitialised bytes. Errors: kWorld with XG0854 if the GPU has not enough memory.
   static Result<std::unique_ptr<GpuMemory>> allocate(const Context& context, Bytes bytes);
   ~GpuMemory();
   GpuMemory(const GpuMemory&) = delete;
@@ -24,8 +24,8 @@ class GpuMemory {
   CUdeviceptr address() const { return address_; }
   Bytes bytes() const { return bytes_; }
 
-  // Copies from and to any memory of the host, and waits for the end. REQUIRES: work of streams that accesses the bytes
-  // has ended, since no stream orders these copies.
+  // Copy from and to any memory of the host, and wait until the copy has ended. REQUIRES: work of streams that accesses
+  // the bytes has ended, since no stream orders these copies.
   Status write(Bytes offset, std::span<const std::byte> from);
   Status read(Bytes offset, std::span<std::byte> to) const;
 
@@ -38,11 +38,11 @@ class GpuMemory {
   Bytes bytes_;
 };
 
-// Page-locked memory of the host, from and to which streams copy. It is freed in the destructor. REQUIRES: all work
-// that accesses it has ended before.
+// Page-locked memory of the host, from and to which streams copy. The destructor frees it. REQUIRES: all work that
+// accesses it has ended before.
 class PinnedMemory {
  public:
-  // Errors: kWorld with XG0854 if the system locks no more pages.
+  // Allocates uninitialised bytes. Errors: kWorld with XG0854 if the system cannot lock more pages.
   static Result<std::unique_ptr<PinnedMemory>> allocate(const Context& context, Bytes bytes);
   ~PinnedMemory();
   PinnedMemory(const PinnedMemory&) = delete;

@@ -19,19 +19,19 @@ struct Gpu {
 struct Gpus {
   std::vector<Gpu> found;
   std::string driver;  // the newest CUDA version that the driver supports: "13.0"; empty without a driver
-  std::string error;   // why GPUs could not be listed, with what to do
+  std::string error;   // the reason for which GPUs could not be listed, with a fix
 };
 
 // Finds the GPUs. `library` is the driver library.
 Gpus detect_gpus(const std::string& library = kDriverLibrary);
 
-// Likewise with functions that were already found.
+// Likewise, with the functions of a driver that was opened.
 Gpus detect_gpus(const DriverTable& driver);
 
 // Returns the lines that `xrun doctor` prints about the GPUs.
 std::vector<std::string> describe(const Gpus& gpus);
 
-// Equal GPUs with their number: "8 x NVIDIA H100 80GB HBM3"; empty without GPUs.
+// Returns the names of the GPUs with the number of equal ones: "8 x NVIDIA H100 80GB HBM3"; empty without GPUs.
 std::string names_of(const Gpus& gpus);
 
 }  // namespace xrun::cuda

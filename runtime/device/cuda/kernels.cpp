@@ -7,7 +7,7 @@ namespace xrun::cuda {
 
 namespace {
 
-// Blocks may have this much dynamic shared memory without asking. Source: CUDA C++ Programming Guide 13.0, "Compute
+// A block may have this much dynamic shared memory without a request. Source: CUDA C++ Programming Guide 13.0, "Compute
 // Capabilities".
 constexpr uint32_t kFreeShared = 48 * 1024;
 

@@ -14,8 +14,8 @@
 
 namespace xrun::cuda {
 
-// The arguments of a launch, laid out like the parameters of a kernel: each at a multiple of its size. The driver
-// learns their size, so it refuses arguments that do not fit the parameters.
+// The arguments of a launch, laid out like the parameters of a kernel: each at a multiple of its size. A launch passes
+// their size in bytes, so the driver refuses arguments of another size than the parameters.
 class Arguments {
  public:
   template <class... Values>
@@ -43,25 +43,24 @@ struct Grid {
   uint32_t shared_bytes = 0;                 // dynamic shared memory of a block
 };
 
-// A kernel of a module, which outlives it.
+// A kernel of a module. REQUIRES: the module outlives it.
 struct Kernel {
   CUfunction handle = nullptr;
   std::string name;
 };
 
-// Kernels that were loaded into a context. They are unloaded in the destructor. REQUIRES: all launches have ended
-// before.
+// Kernels that were loaded into a context. The destructor unloads them. REQUIRES: all launches have ended before.
 class Module {
  public:
-  // Loads a PTX text, which the driver compiles, or a fatbin. `name` is for messages. Errors: kWorld with XG0855 and
-  // the driver's log.
+  // Loads a PTX text, which the driver compiles, or a fatbin. Messages contain `name`. Errors: kWorld, for example with
+  // XG0855 and the log of the driver's compiler.
   static Result<std::unique_ptr<Module>> load(const Context& context, const std::string& name,
                                               const std::string& image);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Finds a kernel, and lets its blocks have up to `shared_bytes` of dynamic shared memory. Errors: kWorld with XG0855.
+  // Finds a kernel, and allows its blocks up to `shared_bytes` of dynamic shared memory. Errors: kWorld.
   Result<Kernel> find(const std::string& kernel, uint32_t shared_bytes = 0) const;
 
  private:
@@ -73,7 +72,7 @@ class Module {
   std::string name_;
 };
 
-// Launches a kernel in a stream; it runs after the call. Errors: kWorld.
+// Queues a launch of a kernel in a stream. Errors: kWorld.
 Status launch(const Kernel& kernel, const Grid& grid, const Arguments& arguments, const Stream& stream);
 
 }  // namespace xrun::cuda

@@ -22,12 +22,12 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  // Waits in the calling thread until the work before the last `Stream::record` has ended. Errors: also those of the
-  // work. An event that no stream has recorded is at an end.
+  // Waits in the calling thread until the work before the last `Stream::record` has ended; does not wait if no stream
+  // has recorded the event. Errors: also those of the work.
   Status synchronise() const;
-  // Returns whether that work has ended.
+  // Returns whether that work has ended. Errors: also those of the work.
   Result<bool> ended() const;
-  // The seconds from `start` to this event. REQUIRES: both have ended, and were made with timing.
+  // Returns the seconds from `start` to this event. REQUIRES: both have ended, and were made with timing.
   Result<double> seconds_since(const Event& start) const;
 
   CUevent handle() const { return handle_; }
@@ -39,8 +39,8 @@ class Event {
   CUevent handle_;
 };
 
-// Work that runs in the order of the calls, after the calls. Work of different streams is ordered by events only: no
-// stream of xrun waits for CUDA's default stream.
+// A queue of work on a GPU. Work runs in the order of the calls that queue it, at any time after them. Only events
+// order work of different streams: no stream of xrun waits for CUDA's default stream.
 class Stream {
  public:
   static Result<std::unique_ptr<Stream>> make(const Context& context);
@@ -48,21 +48,23 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Copies. Memory of the host is page-locked (PinnedMemory), and not accessed until the copy has ended.
+  // Queue copies and a fill. REQUIRES: memory of the host is page-locked (PinnedMemory), and the host does not access
+  // it until the copy has ended.
   Status copy_in(CUdeviceptr to, std::span<const std::byte> from);
   Status copy_out(std::span<std::byte> to, CUdeviceptr from);
   Status copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes);
   Status fill(CUdeviceptr to, std::byte value, Bytes bytes);
-  // Calls a function of the host, in a thread of the driver. It makes no call of the driver.
+  // Queues a call of a function of the host, which a thread of the driver makes. REQUIRES: the function does not call
+  // the driver.
   Status call(CUhostFn function, void* user_data);
 
   // Records the end of all earlier work of this stream in the event.
   Status record(const Event& event);
-  // Lets later work of this stream wait for what `record` has recorded in the event until now.
+  // Makes later work of this stream wait for the last `record` of the event before this call.
   Status wait(const Event& event);
   // Waits in the calling thread until all work of this stream has ended. Errors: also those of the work.
   Status synchronise() const;
-  // Returns whether all work has ended.
+  // Returns whether all work of this stream has ended. Errors: also those of the work.
   Result<bool> ended() const;
 
   const Context& context() const { return context_; }

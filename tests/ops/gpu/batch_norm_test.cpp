@@ -1,4 +1,4 @@
-// Batch norm over several row blocks in one launch: the bits of the processor, which computes block by block.
+// Batch norm over several row blocks in one launch has the bits of the processor, which computes block by block.
 #include "tests/ops/gpu/kernel_runner.h"
 
 namespace xrun::ops::gpu {

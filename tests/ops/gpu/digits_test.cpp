@@ -1,5 +1,5 @@
-// Two training steps of the model of models/digits.xgraph, computed only by kernels of ops/gpu: losses and weights are
-// those of a computation in f64.
+// Two training steps of the model of models/digits.xgraph, computed only by kernels of ops/gpu, give nearly the losses
+// and weights of a computation in f64.
 #include "ops/optimizer/update_scalars.h"
 #include "tests/ops/gpu/kernel_runner.h"
 

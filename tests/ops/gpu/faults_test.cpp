@@ -1,4 +1,4 @@
-// Faults that are planted in kernels: in their PTX, or as bytes that nobody has set. Each is found with its place.
+// Faults that are planted in the PTX of kernels or as uninitialised bytes. Each is found with its place.
 #include <regex>
 
 #include "ops/optimizer/update_scalars.h"
@@ -131,8 +131,8 @@ constexpr Scene kGather{"layout", "gather_rows_f32", gather};
 constexpr Scene kProductF32{"product_f32", "product_nt_f32", product_f32};
 constexpr Scene kProductBf16{"product_bf16", "product_nt_bf16", product_bf16};
 
-// The text of a module in which an occurrence of a pattern in one kernel is replaced. The running test fails if there
-// are fewer.
+// Returns the text of a module in which one occurrence of a pattern in one kernel is replaced. The running test fails
+// if this occurrence does not exist.
 std::string planted_text(const Scene& scene, const std::string& pattern, const std::string& with, int which) {
   std::string text(kernel_text(90, scene.module));
   const size_t begin = text.find(".entry " + std::string(scene.kernel) + "(");
@@ -155,8 +155,8 @@ struct Planted {
   Scene scene;
   const char* pattern;
   const char* with;
-  int which;                     // occurrence of the pattern
-  std::vector<FaultKind> kinds;  // kinds as which some order finds it
+  int which;                     // index of the occurrence of the pattern
+  std::vector<FaultKind> kinds;  // the kinds that are reported, by the order of warps
 };
 
 const char* const kBarrier = "bar\\.sync \t0;";
@@ -259,7 +259,7 @@ struct Unset {
   const char* buffer;
 };
 
-TEST(GpuFaults, MemoryThatNobodyHasSetIsNamed) {
+TEST(GpuFaults, UninitialisedMemoryIsNamed) {
   for (const Unset& unset :
        {Unset{kColumnSums, "sums"}, Unset{kColumnSums, "x"}, Unset{kTranspose, "x"}, Unset{kAdamw, "v"},
         Unset{kAdamw, "scalars"}, Unset{kSquareSums, "g"}, Unset{kSoftmax, "x"}, Unset{kCrossEntropy, "labels"},
@@ -275,8 +275,8 @@ TEST(GpuFaults, MemoryThatNobodyHasSetIsNamed) {
   }
 }
 
-// Without a fault, each scene runs in every order.
-TEST(GpuFaults, TheKernelsThemselvesHaveNoFault) {
+// Each launch without a planted fault runs in every order.
+TEST(GpuFaults, UnchangedKernelsHaveNoFaults) {
   for (const Scene& scene : {kColumnSums, kTranspose, kRelu, kFinite, kAdamw, kSquareSums, kSoftmax, kCrossEntropy,
                              kStatistics, kLayerWeights, kMaxPool, kDropout, kGather, kProductF32, kProductBf16}) {
     for (const ptx::Order order : ptx::kOrders) {

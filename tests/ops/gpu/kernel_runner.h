@@ -1,4 +1,4 @@
-// Runs a kernel of ops/gpu on the PTX machine, and an operator on the processor, on the same numbers.
+// Runs kernels of ops/gpu on the PTX machine, and operators on the processor with the same operands.
 #pragma once
 
 #include <algorithm>
@@ -57,8 +57,8 @@ inline const ptx::Module& module_of(int compute, const std::string& name) {
   return *module;
 }
 
-// The registers of a kernel by tests/golden/gpu/static.txt, so that the machine refuses launches that do not fit a
-// multiprocessor; 0 if the table lacks it.
+// Returns the number of registers of a kernel from tests/golden/gpu/static.txt, with which the machine refuses launches
+// that exceed a multiprocessor; 0 if the table lacks the kernel.
 inline uint32_t registers_of(int compute, const std::string& kernel) {
   static const auto registers = [] {
     std::map<std::pair<std::string, std::string>, uint32_t> read;
@@ -84,7 +84,7 @@ inline uint64_t argument(int32_t value) { return static_cast<uint32_t>(value); }
 inline uint64_t argument(float value) { return std::bit_cast<uint32_t>(value); }
 inline uint64_t argument(double value) { return std::bit_cast<uint64_t>(value); }
 
-// The number of thread blocks of `each` that have `count` threads or elements.
+// Returns the number of thread blocks for `count` threads or elements, with `each` of them in a block.
 constexpr uint32_t blocks_for(int64_t count, int64_t each) { return static_cast<uint32_t>((count + each - 1) / each); }
 
 // One GPU with its memory.
@@ -92,7 +92,7 @@ class Machine {
  public:
   explicit Machine(Target target, ptx::Order order = ptx::Order::kFair) : target_(target), order_(order) {}
 
-  // Adds a buffer with values, or one of `count` values that nobody has written, and returns its address.
+  // Add a buffer with values, or an uninitialised one of `count` values, and return its address.
   template <class T>
   uint64_t add(const std::string& name, const std::vector<T>& values) {
     const uint64_t address = memory_.add(name, values.size() * sizeof(T));
@@ -111,7 +111,8 @@ class Machine {
     return values;
   }
 
-  // Launches a kernel. A fault makes the running test fail, unless `fault` takes it.
+  // Launch a kernel of ops/gpu or of a given module. In the first case, a fault makes the running test fail; in the
+  // second case, it is left in `fault`.
   template <class... Arguments>
   void run(const std::string& module, std::string_view kernel, std::array<uint32_t, 3> blocks,
            std::array<uint32_t, 3> threads, const Arguments&... arguments) {
@@ -137,8 +138,8 @@ class Machine {
     run(module, kernel, {blocks_for(count, 128), 1, 1}, {128, 1, 1}, arguments...);
   }
 
-  std::string unset;                // the last element of the buffer with this name gets no value
-  std::optional<ptx::Fault> fault;  // the fault of the last launch of a module that was passed
+  std::string unset;                // the last element of the buffer with this name stays uninitialised
+  std::optional<ptx::Fault> fault;  // the fault of the last launch of a given module
 
  private:
   ptx::Memory memory_;
@@ -163,7 +164,7 @@ std::vector<T> values_of(const Raw& bytes) {
   return values;
 }
 
-// Subnormal numbers are zero while it lives, as in every thread that runs kernels.
+// While the object exists, subnormal numbers become zero, as in every thread that runs kernels.
 class FlushMode {
  public:
   FlushMode() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
@@ -256,7 +257,7 @@ inline std::vector<uint16_t> rounded(const std::vector<float>& values) {
   return narrow;
 }
 
-// Whether two arrays have the same bits; all NaN are the same, since a GPU has only one.
+// Returns whether two arrays have the same bits. All NaNs count as equal, since arithmetic on a GPU returns only one.
 template <class T>
 ::testing::AssertionResult same_bits(const std::vector<T>& gpu, const std::vector<T>& cpu) {
   if (gpu.size() != cpu.size()) {

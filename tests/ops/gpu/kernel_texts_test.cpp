@@ -54,7 +54,7 @@ Output output_of(const std::string& command) {
 
 constexpr int kToolMissing = 77;
 
-TEST(GpuTexts, TheTextsWereMadeFromTheSourcesOfTheTree) {
+TEST(GpuTexts, TheTextsWereCompiledFromTheSourcesOfTheTree) {
   const auto files = packed_files();
   std::set<std::string> listed;
   std::istringstream lines(files.at("sources"));
@@ -85,9 +85,8 @@ TEST(GpuTexts, AFreshCompilationGivesTheSameTexts) {
   EXPECT_EQ(done.status, 0) << done.text;
 }
 
-// Texts that the machine takes have no approximate instruction, no local memory, no call and no atomic operation on
-// floating-point numbers.
-TEST(GpuTexts, TheMachineTakesEveryKernelOfEveryModule) {
+// The machine refuses approximate instructions, calls and atomic operations on floating-point numbers.
+TEST(GpuTexts, TheMachineAcceptsEveryKernelOfEveryModule) {
   for (const std::string_view name : kernel_modules()) {
     for (const Target& target : kTargets) {
       const ptx::Module& module = module_of(target.compute, std::string(name));
@@ -125,7 +124,7 @@ TEST(GpuStatic, TheTableHasEveryKernelAndNoSpillsLocalMemoryOrFloatAtomics) {
   EXPECT_EQ(rows.size(), kernels);
 }
 
-TEST(GpuStatic, TheTableIsThatOfTheTools) {
+TEST(GpuStatic, TheToolsGiveTheSameTable) {
   const Output done = output_of("scripts/gpu_static.py 2>&1");
   if (done.status == kToolMissing) {
     GTEST_SKIP() << done.text;

@@ -1,4 +1,4 @@
-// Functions of one tensor, their gradients, arithmetic and conversions: the bits of the processor.
+// Functions of one tensor, their gradients, arithmetic and conversions have the bits of the processor.
 #include "graph/base/philox.h"
 #include "graph/base/random.h"
 #include "graph/settings/head_def.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kCount = 300;
 
-// Numbers of all sizes, and special ones. Subnormal numbers and NaN are tested where their bits are defined.
+// Returns numbers of all sizes and special ones. Subnormal numbers and NaN are tested where their bits are defined.
 std::vector<float> operands(uint64_t seed) {
   std::vector<float> values = random_floats(kCount, seed, -20, 7);
   const float special[] = {0.0F, -0.0F, INFINITY, -INFINITY, NAN, 1.0F, -1.0F, 0.625F, 88.72283F, -87.33654F, 2.0F};
@@ -18,7 +18,7 @@ std::vector<float> operands(uint64_t seed) {
   return values;
 }
 
-// Runs an operator of element-wise inputs on both, in f32 and in bf16.
+// Compares an element-wise operator on the GPU and the processor, in f32 and in bf16.
 void compare(const std::string& op, const std::string& module, const std::string& kernel,
              const std::vector<std::vector<float>>& inputs) {
   for (const Target target : kTargets) {

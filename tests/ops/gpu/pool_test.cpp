@@ -1,4 +1,4 @@
-// Pooling of images, transposes, copies of columns and rows of tables: the bits of the processor.
+// Pooling of images, transposes, copies of columns and rows of tables have the bits of the processor.
 #include "tests/ops/gpu/kernel_runner.h"
 
 namespace xrun::ops::gpu {

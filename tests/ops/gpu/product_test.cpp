@@ -1,4 +1,4 @@
-// Products of our own: each element has one order of sums, whatever the shape and the grouping of blocks.
+// Products of ops/gpu: the order of the sum of an element does not depend on the shape and the grouping of rows.
 #include "tests/ops/gpu/kernel_runner.h"
 #include "tests/support/ptx/mma_model.h"
 
@@ -69,7 +69,7 @@ TEST(GpuProduct, F32IsOneChainOfFusedMultiplyAdds) {
   }
 }
 
-// The sum of tensor cores of one element, by the published model.
+// Returns one element of a product as tensor cores sum it, by the published model.
 float model_sum(const ptx::TensorCore& core, const std::vector<uint16_t>& a, const std::vector<uint16_t>& b, Form form,
                 const Shape& s, int64_t row, int64_t column) {
   std::vector<ptx::Term> terms_a, terms_b;

@@ -1,5 +1,5 @@
-// Kernels that sum over rows: softmax, l2norm, cross entropy, layer_norm and rms_norm: the bits of the processor, in
-// every order of warps.
+// Kernels that sum over rows (softmax, l2norm, cross entropy, layer_norm and rms_norm) have the bits of the processor
+// in several orders of warps.
 #include "tests/ops/gpu/kernel_runner.h"
 
 namespace xrun::ops::gpu {
@@ -16,7 +16,7 @@ void for_machines(const Body& body) {
   body(kTargets[1], ptx::Order::kThreadLast);
 }
 
-// Sixteen threads a row.
+// Launches a kernel with sixteen threads for each row.
 template <class... Arguments>
 void run_rows(Machine& machine, const std::string& module, const std::string& kernel, const Arguments&... arguments) {
   machine.run_each(module, kernel, kRows * 16, arguments...);

@@ -1,4 +1,4 @@
-// Updates of weights, sums of squares, clipping and flags: the bits of the processor.
+// Updates of weights, sums of squares, clipping and flags have the bits of the processor.
 #include <algorithm>
 
 #include "ops/optimizer/optimizer.h"

@@ -1,4 +1,4 @@
-// Exchanges name runs of blocks, which stand for the same blocks one by one.
+// Runs of blocks in exchanges stand for the single blocks that were appended.
 #include "planner/program/instruction.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ Case make_replicas(int replicas) {
   return made;
 }
 
-// A plan for many replicas needs memory and time for each operand of its exchanges.
+// The memory and time of a plan for many replicas grow with the operands of its exchanges.
 TEST(Runs, OperandsOfExchangesGrowAsTheNumberOfReplicasAndNotAsItsSquare) {
   std::map<int, std::pair<double, double>> sizes;  // key: replicas; operands and blocks of exchanges
   for (const int replicas : {8, 32}) {
@@ -139,7 +139,7 @@ TEST(Runs, OperandsOfExchangesGrowAsTheNumberOfReplicasAndNotAsItsSquare) {
   EXPECT_GT(sizes[32].second, 12 * sizes[8].second);
 }
 
-TEST(Runs, AProgramOfSingleBlocksIsSoundAndComputesTheSame) {
+TEST(Runs, AProgramOfSingleBlocksIsAcceptedAndComputesTheSame) {
   std::vector<Case> cases{make_replicas(8)};
   for (const CaseOptions& options : {CaseOptions(),
                                      {.overlap = false},

@@ -201,7 +201,7 @@ TEST(Choose, NoProgramIsMadeIfTheWeightsAloneDoNotFit) {
 }
 
 // The oracle makes the programs of all settings with every set of layers to run again.
-TEST(Choose, TheSmallestProgramNeedsHardlyMoreThanTheLeastMemory) {
+TEST(Choose, TheSmallestProgramNeedsAtMostAHundredthMoreThanTheLeast) {
   Subject subject(make_module({.layers = 2, .input = 32, .width = 64, .batch = 512, .norm_rows = 64}), 1);
   const SearchInput& space = subject.space;
   LayerHints hints = space.hints;
@@ -370,7 +370,7 @@ TEST(Choose, ProgramsFreeWhatThePartitionEstimates) {
           return cuts;
         };
         if (cuts_of(within[0]) != cuts_of(candidate)) {
-          continue;  // other cuts keep other values
+          continue;  // programs with other cuts keep other values
         }
         const Fitted fitted = realise(subject.input, within[0]).value();
         const Bytes estimated = candidate.all_stages - within[0].all_stages;

@@ -12,7 +12,7 @@ namespace xrun::planner {
 namespace {
 
 // The programs of a candidate have no kept logits here, which estimates leave out. With very many micro-batches, their
-// gradients of features wait for one another on the way from a head, which estimates leave out, too.
+// gradients of features also wait for one another on the way from a head, which estimates leave out.
 TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
   double sum = 0;
   int count = 0;

@@ -166,7 +166,7 @@ TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
     ASSERT_EQ(p.heads[0].rows, p.batch);
     find(p, Purpose::kHeadSoftmax).head_pass = 0;
   };
-  expect_operand_found("is of no pass of several", number, {.training = false});
+  expect_operand_found("is of no head pass", number, {.training = false});
   // Two buffers have the rows of one pass, so that none has those of the other.
   const auto repeat = [](Program& p) {
     find_buffer(p, [](const Buffer& b) { return b.purpose == Purpose::kHeadSoftmax && b.head_pass == 1; }).head_pass =
@@ -176,7 +176,7 @@ TEST(VerifyModule, ASoftmaxThatPredictionsLackIsFound) {
                        {.pipeline = PipelineKind::kOneFOneB, .training = false});
 }
 
-TEST(VerifyModule, AResultThatNobodyAsksForIsFound) {
+TEST(VerifyModule, AResultThatTheModuleDoesNotAskForIsFound) {
   expect_operand_found("which the module does not ask for", [](Program& p) {
     find_buffer(p, [](const Buffer& b) {
       return b.purpose == Purpose::kActivation && b.micro_batch < 0 && b.value.valid();

@@ -29,13 +29,13 @@ void AccessLog::cut(uint64_t address) {
   }
 }
 
-std::optional<Conflict> AccessLog::record(uint64_t address, uint64_t bytes, bool write, const Who& who,
+std::optional<Conflict> AccessLog::record(uint64_t address, uint64_t bytes, bool write, const Accessor& accessor,
                                           const Clock& clock) {
   const uint64_t end = address + bytes;
   cut(address);
   cut(end);
   std::optional<Conflict> conflict;
-  const auto meet = [&](const Who& other, uint64_t at, bool other_writes) {
+  const auto meet = [&](const Accessor& other, uint64_t at, bool other_writes) {
     if (!conflict && !happened_before(other, clock)) {
       conflict = Conflict{.other = other, .address = at, .other_writes = other_writes};
     }
@@ -51,14 +51,14 @@ std::optional<Conflict> AccessLog::record(uint64_t address, uint64_t bytes, bool
       meet(*segment.write, at, true);
     }
     if (write) {
-      for (const Who& read : segment.reads) {
+      for (const Accessor& read : segment.reads) {
         meet(read, at, false);
       }
-      segment.write = who;
+      segment.write = accessor;
       segment.reads.clear();
     } else {
-      std::erase_if(segment.reads, [&](const Who& read) { return read.actor == who.actor; });
-      segment.reads.push_back(who);
+      std::erase_if(segment.reads, [&](const Accessor& read) { return read.actor == accessor.actor; });
+      segment.reads.push_back(accessor);
     }
     at = segment.end;
     ++next;
@@ -66,7 +66,7 @@ std::optional<Conflict> AccessLog::record(uint64_t address, uint64_t bytes, bool
   return conflict;
 }
 
-std::optional<Who> AccessLog::find_later(uint64_t address, uint64_t bytes, const Clock& clock) const {
+std::optional<Accessor> AccessLog::find_later(uint64_t address, uint64_t bytes, const Clock& clock) const {
   auto at = segments_.upper_bound(address);
   if (at != segments_.begin()) {
     --at;
@@ -78,7 +78,7 @@ std::optional<Who> AccessLog::find_later(uint64_t address, uint64_t bytes, const
     if (at->second.write && !happened_before(*at->second.write, clock)) {
       return at->second.write;
     }
-    for (const Who& read : at->second.reads) {
+    for (const Accessor& read : at->second.reads) {
       if (!happened_before(read, clock)) {
         return read;
       }

@@ -1,4 +1,5 @@
-// Who accessed which bytes last, and whether two accesses are ordered: vector clocks of the host and of streams.
+// A log of the last accesses to bytes, which finds accesses that nothing orders, by vector clocks of the host and of
+// streams.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,14 @@
 
 namespace xrun::cuda::fake {
 
-// The host is actor 0, streams are the others. A clock has, for each actor, the count of its operations that happened
-// before.
+// A vector clock. Actor 0 is the host, and the other actors are streams. For each actor, the clock has the number of
+// its operations that happened before.
 class Clock {
  public:
   uint64_t at(size_t actor) const { return actor < counts_.size() ? counts_[actor] : 0; }
   // Counts an operation of the actor, and returns its time.
   uint64_t advance(size_t actor);
-  // Everything that happened before `other` happened before this too.
+  // Adds to this clock all operations that happened before `other`.
   void join(const Clock& other);
 
  private:
@@ -24,37 +25,41 @@ class Clock {
 };
 
 // An operation that accesses memory.
-struct Who {
+struct Accessor {
   size_t actor = 0;
   uint64_t time = 0;
   std::string what;  // "cuMemcpyHtoDAsync_v2 in stream 1"
 };
 
-inline bool happened_before(const Who& who, const Clock& clock) { return who.time <= clock.at(who.actor); }
+inline bool happened_before(const Accessor& accessor, const Clock& clock) {
+  return accessor.time <= clock.at(accessor.actor);
+}
 
 struct Conflict {
-  Who other;
+  Accessor other;
   uint64_t address = 0;  // the first byte of the conflict
   bool other_writes = false;
 };
 
 class AccessLog {
  public:
-  // Records an access to bytes by an operation that knows `clock`. Returns an earlier access, at least one of the two
-  // writing, that did not happen before it.
-  std::optional<Conflict> record(uint64_t address, uint64_t bytes, bool write, const Who& who, const Clock& clock);
+  // Records an access to bytes by an operation with a clock. Returns an earlier access that did not happen before it,
+  // if at least one of the two writes.
+  std::optional<Conflict> record(uint64_t address, uint64_t bytes, bool write, const Accessor& accessor,
+                                 const Clock& clock);
   // Returns an access to the bytes that did not happen before `clock`.
-  std::optional<Who> find_later(uint64_t address, uint64_t bytes, const Clock& clock) const;
+  std::optional<Accessor> find_later(uint64_t address, uint64_t bytes, const Clock& clock) const;
+  // Removes the accesses to bytes that were freed.
   void forget(uint64_t address, uint64_t bytes);
 
  private:
   struct Segment {
     uint64_t end = 0;
-    std::optional<Who> write;
-    std::vector<Who> reads;  // since the write, at most one for each actor
+    std::optional<Accessor> write;
+    std::vector<Accessor> reads;  // since the write, at most one for each actor
   };
 
-  // Cuts the segment that contains `address` there.
+  // Divides the segment that contains `address` at this address.
   void cut(uint64_t address);
 
   std::map<uint64_t, Segment> segments_;  // key: first address; they do not overlap

@@ -13,7 +13,7 @@ namespace {
 
 bool has(const State& state, int gpu) { return gpu >= 0 && gpu < state.settings.gpus; }
 
-// Reports what the contexts of a GPU still have.
+// Reports the objects of all contexts that still exist, and destroys them.
 void report_leaks(Call& call) {
   State& state = call.state();
   const auto report = [&](const std::string& name) {
@@ -186,7 +186,7 @@ CUresult cuCtxSynchronize() {
   state.drain_all(call.lock(), call.gpu());
   for (const Stream& stream : state.streams) {
     if (stream.gpu == call.gpu()) {
-      state.host_learns(stream.clock);
+      state.join_host_clock(stream.clock);
     }
   }
   return call.done();

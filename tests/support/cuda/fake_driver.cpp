@@ -21,7 +21,7 @@ constexpr uint64_t kReserved = uint64_t{64} << 30;
 constexpr uint64_t kPage = 4096;
 
 std::atomic<State*> active{nullptr};
-std::atomic<uint64_t> states{0};  // that were made
+std::atomic<uint64_t> states{0};  // number of states that were created
 struct sigaction earlier_action;
 
 int number_of(const char* variable, int otherwise) {
@@ -57,18 +57,19 @@ class LibraryDriver {
   FakeDriver driver_;
 };
 
-// Notes an access of the host to memory that is closed for it, and opens the page. Other faults end the process.
+// Notes an access of the host to memory that is closed for it, and opens the page. After another fault, the earlier
+// handler of the signal is set, which usually ends the process.
 void on_segmentation_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
   State* const state = active.load();
   if (state != nullptr && state->note_host_access(info->si_addr)) {
     return;
   }
-  sigaction(SIGSEGV, &earlier_action, nullptr);  // the access is made again
+  sigaction(SIGSEGV, &earlier_action, nullptr);  // the processor repeats the access
 }
 
 }  // namespace
 
-// A handler of signals allocates nothing, so the fault is described later.
+// A handler of signals must not allocate memory, so report_host_accesses describes the fault later.
 bool State::note_host_access(void* address) {
   const Lock lock(mutex, std::try_to_lock);
   if (!lock.owns_lock() || noted_count == noted.size()) {
@@ -108,7 +109,7 @@ void State::report_host_accesses() {
 
 State::State(Settings given)
     : number(++states), settings(std::move(given)), random(settings.seed), retained(settings.gpus) {
-  XRUN_CHECK(active.exchange(this) == nullptr, "there is one fake driver at a time");
+  XRUN_CHECK(active.exchange(this) == nullptr, "another fake driver exists");
   // Sanitizers keep their own records at these addresses.
   void* const begin = reinterpret_cast<void*>(ptx::kGlobalBase);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;

@@ -1,5 +1,5 @@
 // The fake driver: the functions of CUDA's driver library on a machine without GPU. It executes kernels on the PTX
-// machine, runs queued work as late as it can and in any legal order, and reports what nothing orders.
+// machine, runs queued work as late as possible and in any legal order, and reports accesses that nothing orders.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace xrun::cuda::fake {
 
 class State;
 
-// The call of a function with this number, counted from 1, gives `result` and does nothing.
+// Makes one call of a function, whose number is counted from 1, return `result` without any effect.
 struct InjectedError {
   std::string symbol;  // "cuMemAlloc_v2"
   int number = 1;
@@ -27,14 +27,15 @@ struct Settings {
   int capability = 90;  // 80, 90 or 100
   uint64_t memory = uint64_t{1} << 30;
   int version = 13000;  // version of CUDA
-  uint64_t seed = 1;    // gives the order of work, and the orders of warps
-  // Whether a thread of the driver runs work while functions of the host (cuLaunchHostFunc) wait for their turn. The
-  // seed gives no order then. Without it, work runs only while a call waits for it or asks whether it has ended.
+  uint64_t seed = 1;    // determines the order of work, and the orders of warps
+  // Whether a thread of the driver runs work while functions of the host (cuLaunchHostFunc) are queued. The seed does
+  // not determine the order then. Without the thread, work runs only in calls that wait for it, ask whether it has
+  // ended, or copy synchronously.
   bool background = false;
   std::vector<InjectedError> errors;
 };
 
-// REQUIRES: one at a time. Threads: any calls functions of the table.
+// REQUIRES: no other FakeDriver exists. Threads: any may call the functions of the table.
 class FakeDriver {
  public:
   explicit FakeDriver(Settings settings = {});
@@ -43,14 +44,14 @@ class FakeDriver {
   FakeDriver& operator=(const FakeDriver&) = delete;
 
   const DriverTable& table() const;
-  // The faults until now, in the order in which they were found. A program without faults has none in any order.
+  // Returns the faults so far, in the order in which they were found. A correct program has no faults with any seed.
   std::vector<Fault> faults() const;
-  // Gives a name to memory of a GPU, page-locked memory or a stream for messages.
+  // Set the name of memory of a GPU, page-locked memory or a stream in messages.
   void name(CUdeviceptr address, const std::string& name);
   void name(const void* host_address, const std::string& name);
   void name(CUstream stream, const std::string& name);
-  // Whether an access of the host to memory of a GPU is found, and does not end the process: not with sanitizers, which
-  // use these addresses.
+  // Returns whether an access of the host to memory of a GPU is reported and does not end the process: true without
+  // sanitizers, which use these addresses.
   bool finds_host_access() const;
 
  private:

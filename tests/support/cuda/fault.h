@@ -13,12 +13,12 @@ enum class FaultKind {
   kUseAfterFree,   // an address in memory that was freed
   kOutOfBounds,    // an address outside all memory of GPUs
   kUninitialised,  // a copy reads bytes of a GPU that nothing has written
-  kLeak,           // something of a context that exists when the context is released
+  kLeak,           // memory, streams, events or modules that exist when the last context is released
   kLaunch,         // the arguments or the grid of a launch do not fit the kernel
   kContext,        // no context is current, or a handle is of another context
-  kHandle,         // a handle that does not exist, or not any more
+  kHandle,         // a handle of no object, or of a destroyed one
   kDefaultStream,  // the default stream, or a stream that synchronises with it
-  kHostFunction,   // a call of the driver from a function that the driver calls
+  kHostFunction,   // a call of the driver in a function that cuLaunchHostFunc has queued
   kKernel,         // a fault that the PTX machine finds in a kernel
 };
 

@@ -1,4 +1,4 @@
-// The functions of the fake driver. They have the names and types of CUDA's, so that they also make a library.
+// The functions of the fake driver. They have the names and types of CUDA's, so that a library of them replaces CUDA's.
 #pragma once
 
 #include <type_traits>

@@ -12,7 +12,7 @@ namespace xrun::cuda::fake {
 
 namespace {
 
-constexpr uint64_t kFreeShared = 48 * 1024;  // dynamic shared memory of kernels that asked for no more
+constexpr uint64_t kFreeShared = 48 * 1024;  // dynamic shared memory of kernels without cuFuncSetAttribute
 
 uint64_t most_shared(int capability) { return (capability < 90 ? 163 : 227) * uint64_t{1024}; }
 
@@ -32,7 +32,7 @@ void write_log(const std::string& text, unsigned options, const CUjit_option* na
   }
 }
 
-// 90 for "sm_90", "sm_90a".
+// Returns 90 for "sm_90" and "sm_90a".
 int capability_of(const std::string& target) {
   int capability = 0;
   const size_t at = target.find('_');
@@ -42,7 +42,8 @@ int capability_of(const std::string& target) {
   return capability;
 }
 
-// The arguments of a launch as the bytes of the kernel's parameters; a text if they do not fit them.
+// Appends the arguments of a launch to `values`, one for each parameter. Returns the reason if they do not match the
+// parameters, else an empty text.
 std::string collect(const ptx::Kernel& kernel, void** arguments, void** extra, std::vector<uint64_t>& values) {
   const std::byte* bytes = nullptr;
   uint64_t size = 0;
@@ -95,7 +96,7 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned option
   }
   const auto has_variables = [](const LoadedModule& other) { return other.alive && !other.ptx->variables.empty(); };
   if (!ptx->variables.empty() && std::ranges::any_of(state.modules, has_variables)) {
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "the fake driver has one module with variables at a time");
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "the fake driver supports only one module with variables at a time");
   }
   state.modules.push_back({.name = fmt::format("module {}", state.modules.size() + 1),
                            .gpu = call.gpu(),

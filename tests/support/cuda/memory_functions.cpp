@@ -68,15 +68,15 @@ CUresult copy_now(Call& call, CUdeviceptr gpu_address, std::byte* host_address, 
   if (bytes == 0 || state.check_range(call.symbol(), nullptr, gpu_address, bytes) == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  state.wander(call.lock());
+  state.run_some(call.lock());
   if (call.done() != CUDA_SUCCESS) {
     return call.done();
   }
-  const Who who = state.host_operation(call.symbol());
-  state.record_access(call.symbol(), nullptr, "", gpu_address, bytes, !out, who, state.host);
+  const Accessor accessor = state.host_operation(call.symbol());
+  state.record_access(call.symbol(), nullptr, "", gpu_address, bytes, !out, accessor, state.host);
   std::byte* host = host_address;
   if (PinnedBuffer* const pages = state.pinned.find(host_address, bytes); pages != nullptr) {
-    state.record_access(call.symbol(), nullptr, "", reinterpret_cast<uint64_t>(host_address), bytes, out, who,
+    state.record_access(call.symbol(), nullptr, "", reinterpret_cast<uint64_t>(host_address), bytes, out, accessor,
                         state.host);
     host = pages->own + (host_address - pages->begin);
   }

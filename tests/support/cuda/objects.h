@@ -16,8 +16,8 @@ namespace xrun::cuda::fake {
 
 struct Stream;
 
-// Use of page-locked memory by a copy. The host may not write the bytes, or not access them at all, until it has
-// waited for the copy.
+// A use of page-locked memory by a copy. Until the host has waited for the copy, it must not write the bytes, or must
+// not access them at all if the copy writes them.
 struct HostUse {
   std::byte* begin = nullptr;
   size_t bytes = 0;
@@ -32,7 +32,7 @@ struct Recording {
   Stream* stream = nullptr;
   bool ended = false;
   Clock clock;
-  uint64_t at = 0;  // count of operations that the driver had run
+  uint64_t at = 0;  // number of operations that the driver had run
 };
 
 struct LoadedModule {
@@ -45,14 +45,14 @@ struct LoadedModule {
 struct Function {
   LoadedModule* module = nullptr;
   const ptx::Kernel* kernel = nullptr;
-  uint64_t most_shared = 48 * 1024;  // dynamic shared memory that it may have
+  uint64_t most_shared = 48 * 1024;  // the most bytes of dynamic shared memory of a launch
 };
 
 struct Operation {
   enum class Kind { kCopyIn, kCopyOut, kCopy, kFill, kKernel, kCall, kRecord, kWait };
   Kind kind = Kind::kCall;
   std::string symbol;
-  Clock enqueued;  // what the host knew
+  Clock enqueued;  // clock of the host when it was queued
   CUdeviceptr to = 0;
   CUdeviceptr from = 0;
   std::byte* host = nullptr;  // for kCopyIn and kCopyOut

@@ -12,7 +12,8 @@
 
 namespace xrun::cuda::fake {
 
-// One allocation, mapped twice: the program has `begin`, whose pages are opened and closed, the driver has the other.
+// One allocation, which is mapped twice: the program uses the mapping at `begin`, whose pages are opened and closed,
+// and the driver uses the one at `own`.
 struct PinnedBuffer {
   std::string name;  // "host buffer 1"
   std::byte* begin = nullptr;
@@ -32,20 +33,20 @@ struct PinnedBuffer {
 class PinnedPages {
  public:
   ~PinnedPages();
-  // Null if the system refuses memory.
+  // Allocates a buffer. Returns null if the system refuses memory.
   PinnedBuffer* allocate(const std::string& name, size_t bytes);
   void free(PinnedBuffer& buffer);
-  // The buffer with all of these bytes; null if there is none.
+  // Returns the buffer that contains all of these bytes; null if no buffer does.
   PinnedBuffer* find(const void* address, size_t bytes);
   bool empty() const { return buffers_.empty(); }
   PinnedBuffer& first() { return buffers_.front(); }
 
-  // Closes whole pages of the bytes: for all accesses if the copy writes, else for writes. All pages of a buffer are
-  // closed if the copy uses the whole buffer.
+  // Closes the pages that a copy covers completely: for all accesses if the copy writes them, else for writes. Closes
+  // all pages if the copy uses the whole buffer.
   void begin_use(PinnedBuffer& buffer, const std::shared_ptr<HostUse>& use);
   // Opens the pages of all copies that happened before `clock`.
   void end_uses(const Clock& clock);
-  // Opens the page of an address for an access that was reported. Returns whether it is in a buffer.
+  // Opens the page of an address after an access was noted. Returns whether the address is in a buffer.
   bool open(const void* address);
 
  private:

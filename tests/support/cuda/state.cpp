@@ -66,8 +66,8 @@ GpuBuffer* State::check_range(const std::string& call, const Stream* stream, CUd
 }
 
 void State::record_access(const std::string& call, const Stream* stream, const std::string& kernel, uint64_t address,
-                          uint64_t bytes, bool write, const Who& who, const Clock& clock) {
-  const std::optional<Conflict> conflict = log.record(address, bytes, write, who, clock);
+                          uint64_t bytes, bool write, const Accessor& accessor, const Clock& clock) {
+  const std::optional<Conflict> conflict = log.record(address, bytes, write, accessor, clock);
   if (!conflict) {
     return;
   }
@@ -118,11 +118,11 @@ const Operation* State::find_user(const GpuBuffer& buffer, const Stream*& stream
   return nullptr;
 }
 
-Who State::host_operation(const std::string& what) {
+Accessor State::host_operation(const std::string& what) {
   return {.actor = 0, .time = host.advance(0), .what = what + " of the host"};
 }
 
-void State::host_learns(const Clock& clock) {
+void State::join_host_clock(const Clock& clock) {
   host.join(clock);
   pinned.end_uses(host);
 }
@@ -130,7 +130,7 @@ void State::host_learns(const Clock& clock) {
 Call::Call(const char* symbol, Needs needs) : symbol_(symbol), state_(State::current()), lock_(state_.mutex) {
   state_.report_host_accesses();
   if (in_host_function()) {
-    result_ = fail(FaultKind::kHostFunction, CUDA_ERROR_NOT_PERMITTED, "the driver was called by its own thread");
+    result_ = fail(FaultKind::kHostFunction, CUDA_ERROR_NOT_PERMITTED, "a function of the host called the driver");
     return;
   }
   const int number = ++state_.calls[symbol_];
@@ -186,9 +186,9 @@ Object* check(Call& call, Object* object, const char* kind) {
     return nullptr;
   }
   if (object->gpu != call.gpu()) {
-    call.fail(
-        FaultKind::kContext, CUDA_ERROR_INVALID_HANDLE,
-        fmt::format("{} is of GPU {}, and the context of GPU {} is current", object->name, object->gpu, call.gpu()));
+    call.fail(FaultKind::kContext, CUDA_ERROR_INVALID_HANDLE,
+              fmt::format("{} belongs to GPU {}, and the context of GPU {} is current", object->name, object->gpu,
+                          call.gpu()));
     return nullptr;
   }
   return object;

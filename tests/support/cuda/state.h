@@ -1,4 +1,4 @@
-// The state of the fake driver, and the guard that each of its functions begins with.
+// The state of the fake driver, and the guard with which each of its functions begins.
 #pragma once
 
 #include <array>
@@ -22,54 +22,55 @@ namespace xrun::cuda::fake {
 
 using Lock = std::unique_lock<std::mutex>;
 
-// Functions need the lock of the state, unless they take it.
+// REQUIRES, unless stated otherwise: the caller of a function holds the lock of `mutex`.
 class State {
  public:
   explicit State(Settings settings);
   ~State();
 
-  // The state of the FakeDriver that exists. Where there is none, as in a program that has opened the library of the
-  // fake driver, it is made with settings from the environment (fake_driver.cpp).
+  // Returns the state of the FakeDriver that exists. If none exists, as in a program that has opened the library of the
+  // fake driver, creates one with settings from the environment (fake_driver.cpp). Needs no lock.
   static State& current();
 
   // Faults.
   void report(Fault fault);
-  // Notes an access of the host to closed memory and opens its page; takes the lock. False for other addresses.
+  // Notes an access of the host to closed memory and opens its page, or returns false. Takes the lock itself.
   bool note_host_access(void* address);
   // Reports the accesses of the host that were noted since the last call.
   void report_host_accesses();
   // Describes an address of a GPU: "rows + 64".
   std::string place(CUdeviceptr address) const;
 
-  // Memory. The buffer with all of the bytes; else reports a fault of `call`, and returns null.
+  // Returns the buffer that contains all of the bytes; otherwise reports a fault of `call` and returns null.
   GpuBuffer* check_range(const std::string& call, const Stream* stream, CUdeviceptr address, uint64_t bytes);
-  // Reports an access that nothing orders after another one.
+  // Records an access, and reports a fault if nothing orders it after an earlier access.
   void record_access(const std::string& call, const Stream* stream, const std::string& kernel, uint64_t address,
-                     uint64_t bytes, bool write, const Who& who, const Clock& clock);
-  // Whether all bytes of a GPU have a value; else reports a fault.
+                     uint64_t bytes, bool write, const Accessor& accessor, const Clock& clock);
+  // Returns whether all bytes of a GPU have a value; otherwise reports a fault.
   bool check_values(const std::string& call, const Stream* stream, CUdeviceptr address, uint64_t bytes);
   void release_memory(GpuBuffer& buffer);
 
   // Work of streams (work.cpp).
   void enqueue(Stream& stream, Operation operation);
-  // Runs work until the stream has none. Other streams may run or not.
+  // Run work until the stream has no work left, the event is reached, or the GPU has no work left. Work of other
+  // streams may also run.
   void drain(Lock& lock, Stream& stream);
   void drain(Lock& lock, Recording& recording);
   void drain_all(Lock& lock, int gpu);
-  // Runs one operation of a stream, chosen by the seed; `wanted` is the stream that is waited for. Returns false if
-  // nothing can run.
+  // Runs one operation of a stream that the seed selects; `wanted` is the stream that the call waits for. Returns false
+  // if no operation can run.
   bool step(Lock& lock, Stream* wanted);
-  // Runs no, one or two operations, so that calls that wait for nothing meet any state of the streams.
-  void wander(Lock& lock);
-  // The host has waited for work.
-  void host_learns(const Clock& clock);
-  // Counts an operation of the host.
-  Who host_operation(const std::string& what);
-  // Memory that work of streams that has not run may access; null if there is none.
+  // Runs up to two operations, so that calls that do not wait happen in any state of the streams.
+  void run_some(Lock& lock);
+  // Joins the clock of work for which the host has waited to that of the host.
+  void join_host_clock(const Clock& clock);
+  // Counts an operation of the host, and returns it as an accessor of memory.
+  Accessor host_operation(const std::string& what);
+  // Returns a queued operation that may access the buffer, and its stream; null if no operation may.
   const Operation* find_user(const GpuBuffer& buffer, const Stream*& stream) const;
 
   mutable std::mutex mutex;
-  const uint64_t number;  // number among the states of this process, from 1 on
+  const uint64_t number;  // number among the states of this process, counted from 1
   const Settings settings;
   std::mt19937_64 random;
   std::vector<Fault> faults;
@@ -89,16 +90,16 @@ class State {
   std::deque<Function> functions;
   std::array<void*, 16> noted{};  // addresses that the host accessed
   size_t noted_count = 0;
-  int host_buffers = 0;     // that were allocated
-  uint64_t operations = 0;  // that have run
+  int host_buffers = 0;     // number of allocations of page-locked memory
+  uint64_t operations = 0;  // number of operations that have run
   uint64_t reserved = 0;    // bytes of addresses that are closed for the host
 
  private:
   bool runnable(const Stream& stream) const;
   Stream* choose(Stream* wanted);
   void run(Lock& lock, Stream& stream);
-  void run_copy(Stream& stream, Operation& operation, const Who& who);
-  void run_kernel(Stream& stream, Operation& operation, const Who& who);
+  void run_copy(Stream& stream, Operation& operation, const Accessor& accessor);
+  void run_kernel(Stream& stream, Operation& operation, const Accessor& accessor);
   void run_in_background();
   void end_background();
 
@@ -107,7 +108,7 @@ class State {
   bool ends_ = false;
 };
 
-// Begins a function of the driver: takes the lock, and finds out what the call gives without doing anything.
+// Begins a function of the driver: takes the lock, and checks whether the call is refused.
 class Call {
  public:
   enum class Needs { kNothing, kDriver, kContext };
@@ -116,16 +117,16 @@ class Call {
 
   bool refused() const { return result_ != CUDA_SUCCESS; }
   CUresult result() const { return result_; }
-  // The result of a call that has waited: the permanent error, or success.
+  // Returns the result of a call that has waited: the permanent error, or success.
   CUresult done() const { return state_.failed; }
 
   State& state() { return state_; }
   Lock& lock() { return lock_; }
   const std::string& symbol() const { return symbol_; }
-  int gpu() const;  // that of the current context
-  // Reports a fault of this call, and gives `result`.
+  int gpu() const;  // the GPU of the current context
+  // Reports a fault of this call, and returns `result`.
   CUresult fail(FaultKind kind, CUresult result, std::string cause, const std::string& buffer = "");
-  // The object of a handle; null after reporting a fault.
+  // Return the object of a handle, or report a fault and return null.
   Stream* find(CUstream handle);
   Event* find(CUevent handle);
   LoadedModule* find(CUmodule handle);
@@ -138,12 +139,12 @@ class Call {
   CUresult result_ = CUDA_SUCCESS;
 };
 
-// The GPU of the context that is current in this thread; -1 without one.
+// Returns the GPU of the context that is current in this thread; -1 without one.
 int current_gpu();
 void set_current_gpu(int gpu);
 // Whether this thread runs a function of the host for the driver.
 bool& in_host_function();
-// The handle of the primary context of a GPU, and its GPU; -1 for other handles.
+// Return the handle of the primary context of a GPU, and the GPU of a handle; -1 for other handles.
 CUcontext context_of(int gpu);
 int gpu_of(CUcontext context);
 

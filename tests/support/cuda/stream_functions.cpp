@@ -52,7 +52,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   }
   call.state().drain(call.lock(), *stream);
   if (call.done() == CUDA_SUCCESS) {
-    call.state().host_learns(stream->clock);
+    call.state().join_host_clock(stream->clock);
   }
   return call.done();
 }
@@ -73,7 +73,7 @@ CUresult cuStreamQuery(CUstream handle) {
   if (!stream->queue.empty() || stream->busy) {
     return CUDA_ERROR_NOT_READY;
   }
-  call.state().host_learns(stream->clock);
+  call.state().join_host_clock(stream->clock);
   return CUDA_SUCCESS;
 }
 
@@ -179,7 +179,7 @@ CUresult cuEventQuery(CUevent handle) {
   if (!event->recording->ended) {
     return CUDA_ERROR_NOT_READY;
   }
-  call.state().host_learns(event->recording->clock);
+  call.state().join_host_clock(event->recording->clock);
   return CUDA_SUCCESS;
 }
 
@@ -196,13 +196,13 @@ CUresult cuEventSynchronize(CUevent handle) {
     const std::shared_ptr<Recording> recording = event->recording;
     call.state().drain(call.lock(), *recording);
     if (call.done() == CUDA_SUCCESS) {
-      call.state().host_learns(recording->clock);
+      call.state().join_host_clock(recording->clock);
     }
   }
   return call.done();
 }
 
-// An operation takes a microsecond.
+// Each operation takes one microsecond.
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   Call call("cuEventElapsedTime", Call::Needs::kContext);
   if (call.refused()) {

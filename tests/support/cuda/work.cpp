@@ -1,4 +1,4 @@
-// The work of streams: which operation runs next, and running it.
+// The work of streams: the selection of the next operation, and its execution.
 // Tests: tests/cuda/wrappers_test.cpp, tests/cuda/planted_orders_test.cpp
 #include <algorithm>
 #include <fmt/format.h>
@@ -26,7 +26,8 @@ bool State::runnable(const Stream& stream) const {
   return next.kind != Operation::Kind::kWait || next.recording->ended;
 }
 
-// The seed chooses one of three ways: any stream, only what is waited for, or all other streams first.
+// The seed selects one of three policies: any stream, only the work that the call waits for, or all other streams
+// first.
 Stream* State::choose(Stream* wanted) {
   std::vector<Stream*> others;
   for (Stream& stream : streams) {
@@ -61,7 +62,7 @@ bool State::step(Lock& lock, Stream* wanted) {
   return true;
 }
 
-void State::wander(Lock& lock) {
+void State::run_some(Lock& lock) {
   if (settings.seed % 3 == 1) {
     return;
   }
@@ -72,7 +73,7 @@ void State::wander(Lock& lock) {
 void State::drain(Lock& lock, Stream& stream) {
   while (failed == CUDA_SUCCESS && (!stream.queue.empty() || stream.busy)) {
     if (!step(lock, &stream)) {
-      changed_.wait(lock);  // another thread runs a function of the host
+      changed_.wait(lock);  // until another thread has run a function of the host
     }
   }
 }
@@ -86,7 +87,7 @@ void State::drain(Lock& lock, Recording& recording) {
 }
 
 void State::drain_all(Lock& lock, int gpu) {
-  for (size_t i = 0; i < streams.size(); ++i) {  // other threads may add streams meanwhile
+  for (size_t i = 0; i < streams.size(); ++i) {  // an index, since other threads may add streams
     if (streams[i].gpu == gpu) {
       drain(lock, streams[i]);
     }
@@ -115,24 +116,24 @@ void State::run(Lock& lock, Stream& stream) {
   if (operation.kind == Operation::Kind::kWait) {
     stream.clock.join(operation.recording->clock);
   }
-  const Who who{.actor = stream.actor,
-                .time = stream.clock.advance(stream.actor),
-                .what = operation.kind == Operation::Kind::kKernel
-                            ? fmt::format("`{}` in {}", operation.function->kernel->name, stream.name)
-                            : fmt::format("{} in {}", operation.symbol, stream.name)};
+  const Accessor accessor{.actor = stream.actor,
+                          .time = stream.clock.advance(stream.actor),
+                          .what = operation.kind == Operation::Kind::kKernel
+                                      ? fmt::format("`{}` in {}", operation.function->kernel->name, stream.name)
+                                      : fmt::format("{} in {}", operation.symbol, stream.name)};
   switch (operation.kind) {
     case Operation::Kind::kCopyIn:
     case Operation::Kind::kCopyOut:
     case Operation::Kind::kCopy:
     case Operation::Kind::kFill:
-      run_copy(stream, operation, who);
+      run_copy(stream, operation, accessor);
       break;
     case Operation::Kind::kKernel:
-      run_kernel(stream, operation, who);
+      run_kernel(stream, operation, accessor);
       break;
     case Operation::Kind::kCall:
-      // All that the program sees of the function happens after the work before it.
-      host_learns(stream.clock);
+      // The program may wait for effects of the function, which happen after the earlier work of the stream.
+      join_host_clock(stream.clock);
       stream.busy = true;
       lock.unlock();
       in_host_function() = true;
@@ -152,7 +153,7 @@ void State::run(Lock& lock, Stream& stream) {
   changed_.notify_all();
 }
 
-void State::run_copy(Stream& stream, Operation& operation, const Who& who) {
+void State::run_copy(Stream& stream, Operation& operation, const Accessor& accessor) {
   using Kind = Operation::Kind;
   const std::string& call = operation.symbol;
   const bool reads_gpu = operation.kind == Kind::kCopyOut || operation.kind == Kind::kCopy;
@@ -163,7 +164,7 @@ void State::run_copy(Stream& stream, Operation& operation, const Who& who) {
   }
   std::vector<std::byte> values(operation.bytes, operation.value);
   if (reads_gpu) {
-    record_access(call, &stream, "", operation.from, operation.bytes, false, who, stream.clock);
+    record_access(call, &stream, "", operation.from, operation.bytes, false, accessor, stream.clock);
     check_values(call, &stream, operation.from, operation.bytes);
     memory.read(operation.from, values);
   }
@@ -171,25 +172,25 @@ void State::run_copy(Stream& stream, Operation& operation, const Who& who) {
   if (pages != nullptr) {
     std::byte* const own = pages->own + (operation.host - pages->begin);
     record_access(call, &stream, "", reinterpret_cast<uint64_t>(operation.host), operation.bytes,
-                  operation.kind == Kind::kCopyOut, who, stream.clock);
+                  operation.kind == Kind::kCopyOut, accessor, stream.clock);
     if (operation.kind == Kind::kCopyOut) {
       std::ranges::copy(values, own);
     } else {
       std::copy_n(own, operation.bytes, values.begin());
     }
-    operation.use->time = who.time;
+    operation.use->time = accessor.time;
   } else if (operation.kind == Kind::kCopyIn) {
     values = std::move(operation.staged);
   } else if (operation.kind == Kind::kCopyOut && !operation.use) {
     std::ranges::copy(values, operation.host);
   }
   if (writes_gpu) {
-    record_access(call, &stream, "", operation.to, operation.bytes, true, who, stream.clock);
+    record_access(call, &stream, "", operation.to, operation.bytes, true, accessor, stream.clock);
     memory.write(operation.to, values);
   }
 }
 
-void State::run_kernel(Stream& stream, Operation& operation, const Who& who) {
+void State::run_kernel(Stream& stream, Operation& operation, const Accessor& accessor) {
   const std::string& kernel = operation.function->kernel->name;
   const ptx::Options options{.generation = generation_of(settings.capability),
                              .order = ptx::kOrders[random() % ptx::kOrders.size()],
@@ -207,12 +208,12 @@ void State::run_kernel(Stream& stream, Operation& operation, const Who& who) {
               .stream = stream.name,
               .kernel = kernel,
               .buffer = place(range.address),
-              .cause = fmt::format("the kernel runs on GPU {}, and the memory is of GPU {}", stream.gpu, buffer->gpu)});
+              .cause = fmt::format("the kernel runs on GPU {}, and the memory is on GPU {}", stream.gpu, buffer->gpu)});
     }
-    record_access(operation.symbol, &stream, kernel, range.address, range.bytes, range.written, who, stream.clock);
+    record_access(operation.symbol, &stream, kernel, range.address, range.bytes, range.written, accessor, stream.clock);
     if (faults.size() > before) {
       if (reported) {
-        faults.resize(before);  // one fault for a launch
+        faults.resize(before);  // a launch reports one fault
       }
       reported = true;
     }

@@ -50,9 +50,9 @@ class Block {
   // "rows + 9216", for an address that may be outside.
   std::string describe(uint64_t address) const;
   uint64_t constant(const Constant& constant, uint32_t thread) const;
-  // A fault with its place filled in; kept if it is the first.
+  // Reports a fault with its place. Only the first one is kept.
   void fail(FaultKind kind, uint32_t thread, uint32_t place, std::string cause, uint64_t address = 0);
-  // A thread as it is printed: "thread (3, 0, 0) of block (1, 0, 0) at product.cu:27".
+  // Returns a thread as messages print it: "thread (3, 0, 0) of block (1, 0, 0) at product.cu:27".
   std::string name_of(uint32_t block, uint32_t thread, uint32_t place) const;
   // Threads of a warp arrive at a barrier; `count` is 0 for all threads of the block, and `votes` of them vote for it.
   // The barrier opens if they are the last.
@@ -74,7 +74,7 @@ class Block {
   // Lets the warps run in order up to `most` instructions, until one stops before. Returns whether a thread went on;
   // `all` is set if each warp either did all its instructions or none.
   bool turn_of(const std::vector<uint32_t>& order, uint64_t most, uint32_t held, bool& all);
-  // Names why no thread can go on.
+  // Reports the fault that keeps all threads from continuing.
   void report_standstill();
   Buffer* find_local(uint64_t address, uint32_t thread);
 

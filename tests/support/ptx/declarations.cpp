@@ -11,7 +11,7 @@ namespace xrun::ptx {
 
 namespace {
 
-// The initial values of an array, as bytes. `{1, 2}` or a single value.
+// Reads the initial values of an array, `{1, 2}` or a single value, as bytes.
 Status parse_values(Cursor& at, Type type, Variable& variable) {
   const bool list = at.accept('{');
   const size_t width = static_cast<size_t>(type.bits / 8);
@@ -20,7 +20,7 @@ Status parse_values(Cursor& at, Type type, Variable& variable) {
     const Token& value = at.take();
     const bool number = value.kind == TokenKind::kNumber && !type.is_float();
     if (!number && !(value.kind == TokenKind::kFloat && value.float_bits == type.bits)) {
-      return text_error(value.line, fmt::format("`{}` is no initial value of its type", value.text),
+      return text_error(value.line, fmt::format("`{}` is not an initial value of the type", value.text),
                         "addresses as initial values are not supported");
     }
     const uint64_t bits = negative ? uint64_t{0} - value.bits : value.bits;
@@ -72,7 +72,7 @@ Result<Variable> parse_variable(Cursor& at, Space space, uint64_t& bytes_left) {
       at.take();
       XRUN_ASSIGN(variable.align, at.number());
       if (!std::has_single_bit(variable.align) || variable.align > 4096) {
-        return at.error(fmt::format("{} is no alignment", variable.align));
+        return at.error(fmt::format("{} is not an alignment", variable.align));
       }
     } else if (at.at_word(".v2") || at.at_word(".v4")) {
       elements = at.take().text == ".v2" ? 2 : 4;
@@ -80,7 +80,7 @@ Result<Variable> parse_variable(Cursor& at, Space space, uint64_t& bytes_left) {
       at.take();  // a hint on the memory to which a parameter points
     } else if (at.peek().kind == TokenKind::kWord && at.peek().text.starts_with('.') && type.bits == 0) {
       if (!find_type(at.peek().text.substr(1), type) || type.bits < 8) {
-        return at.error(fmt::format("`{}` is no type of a variable", at.peek().text));
+        return at.error(fmt::format("`{}` is not a type of variables", at.peek().text));
       }
       at.take();
     } else {

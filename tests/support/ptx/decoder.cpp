@@ -104,7 +104,7 @@ uint32_t Decoder::register_of(const Operand& operand, Type type, bool exact) {
   switch (operand.kind) {
     case Operand::Kind::kInteger:
       if (type.is_float()) {
-        fail("an integer stands where a floating-point number is needed");
+        fail("an operand is an integer instead of a floating-point number");
       }
       return constant_register(Constant::Kind::kValue,
                                type.bits == 1 ? static_cast<uint64_t>(operand.bits != 0) : operand.bits);
@@ -112,7 +112,7 @@ uint32_t Decoder::register_of(const Operand& operand, Type type, bool exact) {
       const bool narrow = type.bits == 32 && operand.float_bits == 64;
       const auto value = static_cast<float>(std::bit_cast<double>(operand.bits));
       if (type.bits < 32) {
-        fail("a floating-point number stands where 16 bits are needed");
+        fail("an operand is a floating-point number instead of 16 bits");
       }
       return constant_register(Constant::Kind::kValue, narrow ? std::bit_cast<uint32_t>(value) : operand.bits);
     }
@@ -153,7 +153,7 @@ void Decoder::destination(const Operand& operand, Type type, bool exact) {
   Type declared;
   const auto found = operand.kind == Operand::Kind::kName ? find_register(operand.name, declared) : std::nullopt;
   if (!found) {
-    fail(fmt::format("the result `{}` is no register", operand.name));
+    fail(fmt::format("the result `{}` is not a register", operand.name));
     return;
   }
   in.reg[in.destinations++] = register_of(operand, type, exact);
@@ -176,7 +176,7 @@ void Decoder::constant_source(uint64_t value) {
 void Decoder::address(size_t index, Space space) {
   const Operand& memory = operand(index);
   if (memory.kind != Operand::Kind::kMemory) {
-    fail("the address is no operand in brackets");
+    fail("the address is not an operand in brackets");
     return;
   }
   if (memory.name.empty()) {
@@ -253,7 +253,7 @@ void Decoder::expect_operands(size_t least, size_t most) {
 
 void Decoder::need_target(int least) {
   if (target_number(module_.target) < least) {
-    fail(fmt::format("the target `{}` does not have it; `sm_{}` has", module_.target, least));
+    fail(fmt::format("the target `{}` lacks the instruction; it needs `sm_{}`", module_.target, least));
   }
 }
 
@@ -269,7 +269,7 @@ Status Decoder::decode(const Statement& statement) {
   taken_.assign(statement.words.size(), false);
   for (const std::string_view word : statement.words) {
     if (word == "approx" || (word == "full" && opcode() == "div")) {
-      fail("approximate instructions are not executed: their results differ between GPUs",
+      fail("approximate instructions are not executed, since their results differ between GPUs",
            "write the function with exactly rounded operations");
     }
   }
@@ -292,7 +292,7 @@ Status Decoder::decode(const Statement& statement) {
   static constexpr std::string_view kNegate[] = {"setp", "set", "vote", "bar", "barrier"};
   const bool negates = std::ranges::find(kNegate, opcode()) != std::end(kNegate);
   if (!negates && std::ranges::any_of(statement.operands, &Operand::negated)) {
-    fail("the instruction takes no negated operand");
+    fail("the instruction cannot negate an operand");
   }
   if (!statement.guard.empty()) {
     const Operand guard{.kind = Operand::Kind::kName, .name = statement.guard, .parts = {}};

@@ -1,4 +1,4 @@
-// From statements to instructions: opcodes, modifiers, and operands as indices of registers.
+// Decodes statements to instructions: opcodes, modifiers, and operands as indices of registers.
 #pragma once
 
 #include <map>

@@ -10,10 +10,10 @@ namespace xrun::ptx {
 enum class FaultKind {
   kLaunch,                 // the launch exceeds a multiprocessor, or its arguments do not match the kernel
   kUninitialisedRegister,  // a register is read that no instruction of the thread has written
-  kUninitialisedMemory,    // bytes are read that nobody has written
+  kUninitialisedMemory,    // bytes are read that have no value
   kOutOfBounds,            // an address outside all buffers, or in a space that the instruction does not access
-  kReadOnly,               // a write to parameters or constants
-  kMisaligned,             // an address that is no multiple of the size of the access
+  kReadOnly,               // a store to parameters or constants
+  kMisaligned,             // an address that is not a multiple of the size of the access
   kRace,                   // two accesses, at least one of which writes, that nothing orders
   kPendingCopy,            // an access to bytes that a `cp.async` may still be writing
   kDivergentBarrier,       // threads of a block that have exited or wait elsewhere while others wait at a barrier

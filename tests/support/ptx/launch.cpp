@@ -32,7 +32,7 @@ std::optional<std::string> wrong_target(const Module& module, Generation generat
   const int own = generation == Generation::kA100 ? 80 : generation == Generation::kH100 ? 90 : 100;
   const int needed = target_number(module.target);
   if (needed > own || (module.target.ends_with('a') && needed != own)) {
-    return fmt::format("the text is for `{}`, and the GPU is `sm_{}`", module.target, own);
+    return fmt::format("the text is for `{}`, but the GPU is `sm_{}`", module.target, own);
   }
   return std::nullopt;
 }
@@ -87,7 +87,7 @@ std::optional<std::string> fault_of(const Kernel& kernel, const Launch& launch, 
   }
   for (const Variable& parameter : kernel.parameters) {
     if (parameter.bytes > 8) {
-      return fmt::format("the parameter `{}` has more than 8 bytes, which arguments do not have", parameter.name);
+      return fmt::format("the parameter `{}` has more than 8 bytes: give the parameters as bytes", parameter.name);
     }
   }
   return std::nullopt;

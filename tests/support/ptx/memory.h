@@ -1,4 +1,4 @@
-// Memory with a record of every byte: whether it has a value, and who read and wrote it since when.
+// Memory with a record of every byte: whether it has a value, and the accesses that later ones must be ordered after.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ struct Buffer {
   std::vector<Granule> granules;
 
   Buffer(std::string buffer_name, uint64_t begin, uint64_t bytes, bool is_constant);
-  // Gives values to bytes, without a record of who wrote them.
+  // Sets bytes without recording an access.
   void set(uint64_t offset, std::span<const std::byte> bytes);
 };
 
@@ -61,7 +61,7 @@ struct AccessedRange {
 class Memory {
  public:
   // Adds a buffer without values and returns its address, a multiple of 256. Free addresses lie between two buffers, so
-  // that an index that is too large meets none.
+  // that an index that is slightly too large is outside all buffers.
   uint64_t add(std::string name, uint64_t bytes);
   // Adds the variables of a module once. REQUIRES: one module for each Memory.
   void add_variables(const Module& module);

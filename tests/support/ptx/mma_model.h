@@ -11,9 +11,9 @@ namespace xrun::ptx {
 enum class Generation : uint8_t { kA100, kH100, kB200 };
 
 // A sum takes `terms` products and the addend at once: all are aligned to the largest exponent among them, cut off
-// `fraction_bits` bits after its binary point, and added exactly; the result is cut off to f32. Longer sums take groups
-// of `terms` products one after another, each with the result of the group before as its addend. A100 takes products of
-// 16 bytes of a row and keeps 24 bits; H100 and B200 take 32 bytes and keep 25 bits.
+// `fraction_bits` bits after its binary point, and added exactly; the result is truncated to f32. Longer sums take
+// groups of `terms` products one after another, each with the result of the group before as its addend. A100 takes
+// products of 16 bytes of a row and keeps 24 bits; H100 and B200 take 32 bytes and keep 25 bits.
 //   - The exponent of a product is the sum of the exponents of its factors, even if its significand is 2 or more.
 //   - A subnormal number has the exponent of the smallest normal one and is not normalised; zeros have no exponent.
 //   - Numbers are cut off towards zero, by magnitude. A sum beyond f32 is an infinity; a NaN, infinities of both signs
@@ -24,7 +24,7 @@ enum class Generation : uint8_t { kA100, kH100, kB200 };
 // Assumed, since nothing here ran on a card:
 //   - the largest exponent is at least -133, as in the first source; in a version of the second one it is -126 if there
 //     is a zero. Only sums below 2^-126 differ;
-//   - a sum of zero is +0, and of only negative zeros too.
+//   - a sum of zero is +0, even if all terms are negative zeros.
 struct TensorCore {
   size_t terms = 0;
   int fraction_bits = 0;

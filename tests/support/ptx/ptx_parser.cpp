@@ -1,4 +1,4 @@
-// Modules: versions, targets, files, variables and the heads of kernels.
+// Parses modules: versions, targets, files, variables and the heads of kernels.
 //   module    = { ".version" N | ".target" words | ".address_size" 64 | ".file" N string | section | variable | entry }
 //   entry     = [".visible"] ".entry" name "(" parameters ")" { ".maxntid" N "," N "," N | ... } body
 // Tests: tests/ptx/parser_test.cpp
@@ -83,12 +83,12 @@ class ModuleParser {
     } else if (at_.at_word(".func")) {
       return function();
     } else {
-      return at_.error(fmt::format("`{}` begins no part of a module", at_.peek().text));
+      return at_.error(fmt::format("no part of a module begins with `{}`", at_.peek().text));
     }
     return {};
   }
 
-  // A function is skipped; a kernel that calls one is refused.
+  // Skips a function. Kernels that call functions are refused.
   Status function() {
     while (!at_.at_sign('{') && !at_.accept(';')) {
       if (at_.peek().kind == TokenKind::kEnd) {
@@ -150,7 +150,7 @@ class ModuleParser {
   Status bound(Kernel& kernel) {
     const std::string_view name = at_.take().text;
     if (name != ".maxntid" && name != ".reqntid" && name != ".minnctapersm" && name != ".maxnreg") {
-      return at_.error(fmt::format("`{}` is no bound of a kernel that the machine has", name));
+      return at_.error(fmt::format("the machine does not support the bound `{}` of a kernel", name));
     }
     std::array<uint32_t, 3> threads{1, 1, 1};
     size_t dimension = 0;
@@ -222,7 +222,7 @@ Status Cursor::expect(char sign) {
 
 Result<uint64_t> Cursor::number() {
   if (peek().kind != TokenKind::kNumber) {
-    return error(fmt::format("`{}` is no integer", peek().text));
+    return error(fmt::format("`{}` is not an integer", peek().text));
   }
   return take().bits;
 }

@@ -8,7 +8,7 @@
 
 namespace xrun::ptx {
 
-// The value of a special register, `%tid.x` or `%laneid`; nothing for other names. `reg` is not set.
+// Returns the value of a special register, such as `%tid.x` or `%laneid`, without its `reg`; nullopt for other names.
 std::optional<Constant> find_special(std::string_view name);
 
 }  // namespace xrun::ptx

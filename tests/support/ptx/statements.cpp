@@ -43,7 +43,7 @@ class Body {
  private:
   Status open() {
     if (kernel_.scopes.size() >= kMostScopes || depth_ >= kDeepest) {
-      return at_.error("the kernel has more than 4096 blocks in braces, or more than 32 inside each other");
+      return at_.error("the kernel has more than 4096 blocks in braces, or more than 32 levels of them");
     }
     ++depth_;
     XRUN_TRY(at_.expect('{'));
@@ -98,7 +98,7 @@ class Body {
       const Token& name = at_.take();
       at_.take();
       if (!kernel_.labels.emplace(name.text, kernel_.statements.size()).second) {
-        return text_error(name.line, fmt::format("the label `{}` stands twice", name.text));
+        return text_error(name.line, fmt::format("the label `{}` is defined twice", name.text));
       }
       return at_.at_word(".branchtargets") ? label_list(name.text) : Status();
     }
@@ -125,7 +125,7 @@ class Body {
     XRUN_ASSIGN(const std::string_view name, at_.word("the type of registers"));
     Type type;
     if (!name.starts_with('.') || !find_type(name.substr(1), type)) {
-      return at_.error(fmt::format("`{}` is no type of registers that the machine has", name));
+      return at_.error(fmt::format("the machine has no registers of type `{}`", name));
     }
     auto& declared = kernel_.scopes[static_cast<size_t>(scope_)].registers;
     do {
@@ -210,8 +210,10 @@ class Body {
       }
       at_.accept(',');
     }
-    return text_error(line, fmt::format("the function `{}` is called, which is not executed", at_.peek().text),
-                      "compile the function into its callers: `__forceinline__`, or `alwaysinline` in LLVM");
+    return text_error(
+        line,
+        fmt::format("the kernel calls the function `{}`, and the machine does not execute calls", at_.peek().text),
+        "compile the function into its callers: `__forceinline__`, or `alwaysinline` in LLVM");
   }
 
   Result<Operand> operand(int depth) {

@@ -97,7 +97,8 @@ class Lexer {
       add(TokenKind::kSign, 1);
       return {};
     }
-    return text_error(line_, fmt::format("the character {:#04x} begins no word of PTX", static_cast<unsigned char>(c)));
+    return text_error(line_,
+                      fmt::format("no token of PTX begins with the character {:#04x}", static_cast<unsigned char>(c)));
   }
 
   Status number() {

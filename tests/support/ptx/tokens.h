@@ -27,7 +27,7 @@ struct Token {
   int line = 0;
 };
 
-// A fault of a PTX text, with the line and, where it helps, the way out.
+// The error for a fault of a PTX text, with the line and, if there is one, a fix.
 Error text_error(int line, std::string cause, std::string help = "");
 
 // Splits a text into tokens; the last one is kEnd. Errors: a text of more than 16 MiB, unknown characters, open

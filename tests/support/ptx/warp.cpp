@@ -55,7 +55,7 @@ Fragment* Warp::choose(uint32_t held) {
     return fragments_.front().state == Fragment::State::kReady ? &fragments_.front() : nullptr;
   }
   join_fragments(held);
-  // The threads that are farthest behind go first, so that the others meet them where branches end.
+  // The fragment with the smallest program counter runs first, so that the others wait for it where branches end.
   Fragment* chosen = nullptr;
   for (Fragment& fragment : fragments_) {
     const bool ready = fragment.state == Fragment::State::kReady && (fragment.lanes & held) == 0;
@@ -189,7 +189,7 @@ bool Warp::execute_flow(Fragment& fragment, const Instruction& in, uint32_t mask
     case Flow::kBarrier:
       if (others != 0) {
         move_lanes(fragment, others, fragment.at + 1);
-        return true;  // `fragment` may have moved; its turn comes again
+        return true;  // the fragments have changed, so the caller chooses again
       }
       return in.flow == Flow::kBarrier ? meet_barrier(fragment, in, mask) : converge(fragment, in, mask);
   }

@@ -67,14 +67,14 @@ class Warp {
   // cp.async: reads the source now, and writes the destination when the thread waits for its group.
   void begin_copy(uint32_t lane, uint64_t to, uint64_t from, uint32_t bytes, uint32_t read_bytes);
   void commit_copies(uint32_t lane) { ++groups_[lane]; }
-  // Completes the copies of a lane but those of the last `groups` committed groups; with `all`, those without group,
-  // too.
+  // Completes the copies of a lane except those of the last `groups` committed groups; with `all`, also those without
+  // group.
   void wait_copies(uint32_t lane, uint64_t groups, bool all);
 
   // For the block.
   std::vector<Fragment>& fragments() { return fragments_; }
   uint32_t exited() const { return exited_; }
-  // Lets the threads that wait at barrier `id` go on. `votes` of its `threads` threads were true.
+  // Continues the threads that wait at barrier `id`. `votes` of its `threads` threads voted for it.
   void release(uint32_t id, uint32_t votes, uint32_t threads);
 
  private:
@@ -88,7 +88,7 @@ class Warp {
   bool meet_barrier(Fragment& fragment, const Instruction& in, uint32_t mask);
   void branch_by_table(Fragment& fragment, const Instruction& in, uint32_t mask);
   void perform(const Instruction& in, uint32_t mask);
-  // Lets `lanes` of a fragment go on at `at`, and the others stay.
+  // Lets `lanes` of a fragment continue at `at`; the others stay.
   void move_lanes(Fragment& fragment, uint32_t lanes, uint32_t at);
 
   // Finds the bytes and checks space, bounds, alignment and kind; nullptr at a fault. Makes `address` generic.

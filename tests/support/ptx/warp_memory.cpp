@@ -50,7 +50,7 @@ Buffer* Warp::find(uint32_t lane, uint64_t& address, size_t bytes, size_t align,
     return nullptr;
   }
   if (address % align != 0) {
-    fail(FaultKind::kMisaligned, lane, fmt::format("the address is no multiple of {}", align), address);
+    fail(FaultKind::kMisaligned, lane, fmt::format("the address is not a multiple of {}", align), address);
     return nullptr;
   }
   if (write && buffer->constant) {

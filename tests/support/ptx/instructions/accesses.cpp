@@ -113,7 +113,7 @@ bool decode_accesses(Decoder& at) {
   const Operand& value = at.operand(loads ? 0 : 1);
   const bool vector = value.kind == Operand::Kind::kVector;
   if ((vector ? value.parts.size() : 1) != elements || type.bits < 8) {
-    at.fail("the registers do not fit to the vector");
+    at.fail("the number of registers does not match the vector");
     return true;
   }
   const auto each = [&](const auto& use) {
@@ -132,7 +132,7 @@ bool decode_accesses(Decoder& at) {
     each([&](const Operand& part) { at.source(part, part.kind == Operand::Kind::kFloat ? type : bits, false); });
     at.in.run = run_store;
     if (space == Space::kConst || space == Space::kParam) {
-      at.fail("parameters and constants are not written");
+      at.fail("parameters and constants cannot be written");
     }
   }
   return true;

@@ -112,7 +112,7 @@ void run_setp(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-// `set` of both halves of registers.
+// Executes `set` for both halves of registers.
 template <Format kFormat>
 void run_set_pair(Warp& warp, const Instruction& in, uint32_t mask) {
   const auto compare = static_cast<Compare>(in.extra >> kCompareShift & 0xff);

@@ -26,7 +26,7 @@ void run_integers(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-// Numbers beyond the range become its ends. PTX and the generations differ in the result for NaN, so it is a fault.
+// Numbers beyond the range become its ends. GPUs differ in the result for NaN, so it is a fault.
 template <class To, class From>
 void run_to_integer(Warp& warp, const Instruction& in, uint32_t mask) {
   const double least = static_cast<double>(std::numeric_limits<To>::min());
@@ -45,7 +45,7 @@ void run_to_integer(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-// From integers or floats to floats.
+// Converts integers or floats to floats.
 template <class To, class From>
 void run_to_float(Warp& warp, const Instruction& in, uint32_t mask) {
   const int mode = mode_of(in);

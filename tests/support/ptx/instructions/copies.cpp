@@ -7,7 +7,8 @@ namespace xrun::ptx {
 
 namespace {
 
-// `extra`: bytes of the copy. A third source gives the bytes that are read; the others become zero.
+// `extra` is the number of bytes of the copy. A third source gives the number of bytes that are read; the others become
+// zero.
 void run_copy(Warp& warp, const Instruction& in, uint32_t mask) {
   const auto bytes = static_cast<uint32_t>(in.extra & 0xff);
   const auto from_offset = static_cast<uint64_t>(static_cast<int64_t>(in.extra) >> 8);

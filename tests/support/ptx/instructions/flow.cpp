@@ -18,7 +18,7 @@ void run_warp_barrier(Warp& warp, const Instruction& /*in*/, uint32_t mask) {
 
 void run_trap(Warp& warp, const Instruction& in, uint32_t mask) {
   warp.fail(FaultKind::kArithmetic, static_cast<uint32_t>(std::countr_zero(mask)),
-            in.extra != 0 ? "the kernel met a `brkpt`" : "the kernel gave up with `trap`");
+            in.extra != 0 ? "the kernel executed `brkpt`" : "the kernel executed `trap`");
 }
 
 void run_sleep(Warp& /*warp*/, const Instruction& /*in*/, uint32_t /*mask*/) {}

@@ -81,7 +81,7 @@ void decode_rows(Decoder& at, bool loads) {
   const std::vector<Operand> parts = parts_of(at.operand(loads ? 0 : 1));
   at.expect_operands(2, 2);
   if (parts.size() != matrices) {
-    at.fail("the registers do not fit to the matrices");
+    at.fail("the number of registers does not match the matrices");
     return;
   }
   if (!loads) {

@@ -95,7 +95,7 @@ void run_is_space(Warp& warp, const Instruction& in, uint32_t mask) {
 void decode_is_space(Decoder& at) {
   const Space space = at.take_space();
   if (space == Space::kGeneric || space == Space::kConst) {
-    at.fail("only `.global`, `.shared`, `.local` and `.param` are told apart");
+    at.fail("only `.global`, `.shared`, `.local` and `.param` can be tested");
   }
   at.expect_operands(2, 2);
   at.destination(0, {TypeKind::kPredicate, 1});

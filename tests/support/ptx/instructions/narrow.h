@@ -10,7 +10,7 @@ namespace xrun::ptx {
 struct Format {
   int exponent_bits = 0;
   int fraction_bits = 0;
-  bool infinities = true;  // without them only the largest code is NaN, and the numbers go on up to it
+  bool infinities = true;  // false: only the largest code is NaN, and all smaller codes are numbers
 };
 inline constexpr Format kF16Format{5, 10, true};
 inline constexpr Format kBf16Format{8, 7, true};

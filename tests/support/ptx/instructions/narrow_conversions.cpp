@@ -36,7 +36,7 @@ const Format& format_of(Type type) {
                                         : kF16Format;
 }
 
-// The number in the low bits of a register, in f64; integers of 64 bits are rounded to odd.
+// Returns the number in the low bits of a register in f64; integers of 64 bits are rounded to odd.
 double value_of(Type type, uint64_t bits) {
   if (is_narrow(type)) {
     return decode(format_of(type), static_cast<uint32_t>(bits));
@@ -49,7 +49,7 @@ double value_of(Type type, uint64_t bits) {
   return integer_to_odd(value);
 }
 
-// A result that is no NaN, as the bits of an integer; numbers beyond the range become its ends.
+// Returns a result other than NaN as the bits of an integer; numbers beyond the range become its ends.
 uint64_t integer_of(Type type, double value) {
   uint64_t bits = 0;
   with_integer(type.bits, type.is_signed(), [&]<class T>(T /*type*/) {
@@ -70,7 +70,7 @@ double adjusted(const Instruction& in, double value) {
   return (in.extra & kSaturate) != 0 ? saturated_to_one(value) : value;
 }
 
-// One number to another, at least one of which has 16 bits.
+// Converts one number; the source or the result has 16 bits.
 void run_single(Warp& warp, const Instruction& in, uint32_t mask) {
   const Type to = to_of(in);
   const Type from = from_of(in);
@@ -97,7 +97,8 @@ void run_single(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-// f32 to bf16 to nearest even, once or in pairs; most conversions of training kernels are of this kind.
+// Converts f32 to bf16, to nearest even, singly or in pairs. A separate function, since most conversions of training
+// kernels are of this kind.
 void run_to_bfloat(Warp& warp, const Instruction& in, uint32_t mask) {
   const auto rounded = [](const Register& from, uint32_t lane) {
     const auto bits = get<uint32_t>(from, lane);
@@ -112,7 +113,7 @@ void run_to_bfloat(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-// A pair of narrow numbers from two of f32, of which the first is the upper one, or from another pair.
+// Converts two f32 numbers, of which the first becomes the upper one, or another pair, to a pair of narrow numbers.
 void run_pair(Warp& warp, const Instruction& in, uint32_t mask) {
   const Type to = to_of(in);
   const Type from = from_of(in);
@@ -135,7 +136,7 @@ void run_pair(Warp& warp, const Instruction& in, uint32_t mask) {
   });
 }
 
-// f32 to tf32: the 13 lowest bits become zero. `.rna` rounds ties away from zero.
+// Converts f32 to tf32: the 13 lowest bits become zero. `.rna` rounds ties away from zero.
 void run_to_tf32(Warp& warp, const Instruction& in, uint32_t mask) {
   const bool away = from_of(in) != kSingle;
   const bool to_zero = mode_of(in) == FE_TOWARDZERO;

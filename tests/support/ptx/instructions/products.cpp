@@ -149,7 +149,7 @@ std::optional<Elements> elements_of(Type type) {
   return std::nullopt;
 }
 
-// Returns whether both are of the kind that one instruction takes.
+// Returns whether one instruction accepts these types of a and b.
 bool go_together(Elements a, Elements b) {
   const auto among = [&](Elements first, Elements second) {
     return (a == first || a == second) && (b == first || b == second);
@@ -165,7 +165,7 @@ void decode_operands(Decoder& at, size_t depth, size_t width, Type sum) {
     const std::vector<Operand> parts =
         operand.kind == Operand::Kind::kVector ? operand.parts : std::vector<Operand>{operand};
     if (parts.size() != counts[i]) {
-      at.fail("the registers do not fit to the matrices");
+      at.fail("the number of registers does not match the matrices");
       return;
     }
     for (const Operand& part : parts) {
