@@ -1,3 +1,4 @@
+// Tests: tests/runtime/executor/executor_test.cpp, tests/planner/program/instruction_test.cpp
 #include "runtime/executor/exchanges.h"
 
 #include <deque>
