@@ -26,11 +26,13 @@ for source in ops/gpu/*.cu; do
   for compute in 80 90; do
     text=$work/new/${name}_$compute.ptx
     # -fmad=false: products and sums are fused only where the source does so. -ftz=true: subnormal numbers become zero,
-    # as on the processor. Paths of the machine are removed from the text. Names must not contain digests of paths, so
+    # as on the processor. Paths of the machine are removed from the text, and digests of paths in the names of inlined
+    # functions, which are lists of character codes, become zeros. Names of kernels must not contain such digests, so
     # kernels have no anonymous namespaces.
     "$nvcc" -std=c++20 -I. -ptx -arch=compute_$compute -O3 -fmad=false -ftz=true -lineinfo --expt-relaxed-constexpr \
       -MD -MF "$work/$name.d" "$source" -o "$text"
     sed -E -i 's|(\.file\s+[0-9]+ ")[^"]*/|\1|; s/\s+$//' "$text"
+    python3 scripts/gpu_ptx_names.py "$text"
     if grep -q _INTERNAL_ "$text"; then
       echo "$source: nvcc writes a digest of the path into the name of an internal function; make it inline" >&2
       exit 1
