@@ -32,4 +32,28 @@ __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
 }
 
+// Runs a block over `k` terms, kDepth at a time, with two stages in shared memory: copy(term, stage) begins the copies
+// of the terms from `term` on into a stage, and add(stage) reads them. The next stage is copied while one is read.
+template <int kDepth, class Copy, class Add>
+__device__ void for_each_stage(int64_t k, const Copy& copy, const Add& add) {
+  if (k > 0) {
+    copy(int64_t{0}, 0);
+    commit_copies();
+  }
+  int stage = 0;
+#pragma unroll 1
+  for (int64_t term = 0; term < k; term += kDepth, stage ^= 1) {
+    if (term + kDepth < k) {
+      copy(term + kDepth, stage ^ 1);
+      commit_copies();
+      wait_for_copies<1>();
+    } else {
+      wait_for_copies<0>();
+    }
+    __syncthreads();
+    add(stage);
+    __syncthreads();
+  }
+}
+
 }  // namespace xrun::ops

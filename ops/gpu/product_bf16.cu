@@ -136,24 +136,10 @@ __device__ void product(const Bf16* a, const Bf16* b, const float* bias, T* out,
     } else {
       copy_stage(stages_b[stage], b, k, n, term, first_column);
     }
-    commit_copies();
   };
-  if (k > 0) {
-    copy(0, 0);
-  }
-  int stage = 0;
-#pragma unroll 1
-  for (int64_t term = 0; term < k; term += kDepth, stage ^= 1) {
-    if (term + kDepth < k) {
-      copy(term + kDepth, stage ^ 1);
-      wait_for_copies<1>();
-    } else {
-      wait_for_copies<0>();
-    }
-    __syncthreads();
+  for_each_stage<kDepth>(k, copy, [&](int stage) {
     add_stage<kTransposedA, kTransposedB>(sums, stages_a[stage], stages_b[stage], own_row, own_column, lane);
-    __syncthreads();
-  }
+  });
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
 #pragma unroll

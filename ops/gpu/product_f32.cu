@@ -46,21 +46,8 @@ __device__ void product(const float* a, const float* b, const float* bias, float
   const auto copy = [&](int64_t term, int stage) {
     copy_stage<kTransposedA>(stages_a[stage], a, m, k, first_row, term);
     copy_stage<!kTransposedB>(stages_b[stage], b, n, k, first_column, term);
-    commit_copies();
   };
-  if (k > 0) {
-    copy(0, 0);
-  }
-  int stage = 0;
-#pragma unroll 1
-  for (int64_t term = 0; term < k; term += kDepth, stage ^= 1) {
-    if (term + kDepth < k) {
-      copy(term + kDepth, stage ^ 1);
-      wait_for_copies<1>();
-    } else {
-      wait_for_copies<0>();
-    }
-    __syncthreads();
+  for_each_stage<kDepth>(k, copy, [&](int stage) {
 #pragma unroll 4
     for (int d = 0; d < kDepth; ++d) {
       for (int i = 0; i < kOwn; ++i) {
@@ -69,8 +56,7 @@ __device__ void product(const float* a, const float* b, const float* bias, float
         }
       }
     }
-    __syncthreads();
-  }
+  });
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
