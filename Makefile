@@ -89,17 +89,14 @@ test-tsan: installed
 	@UCX_MEM_EVENTS=n TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
 	  ctest --test-dir build/tsan --no-tests=error --output-on-failure --timeout 3600 -j $(JOBS) -LE '^(graph|lang|planner|repo)$$'
 
-# FUZZ_RUNS is the total number of executions: FUZZ_RUNS=10000000 takes about two hours on two cores. libFuzzer's
-# entropic schedule and AddressSanitizer's stacks of allocations and large quarantine are off, and the corpus is read
-# less often, since they would take longer than the front end; run a finding again with them. Findings and logs are in
-# build/fuzz.
-FUZZ_RUNS ?= 1000000
+# Runs every fuzz target FUZZ_RUNS times (scripts/fuzz.sh); FUZZ_TARGETS="onnx text" selects some. A million executions
+# of each target take about four hours on two cores. Inputs that fail and logs are in build/fuzz.
+FUZZ_RUNS ?= 100000
+FUZZ_TARGETS ?=
 fuzz: deps-dev
-	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
-	@mkdir -p build/fuzz/corpus && cd build/fuzz && \
-	  ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4:thread_local_quarantine_size_kb=64 \
-	  ./xrun_check_fuzz -max_len=4096 -entropic=0 -reload=120 -jobs=$(JOBS) -workers=$(JOBS) \
-	  -runs=$$((($(FUZZ_RUNS) + $(JOBS) - 1) / $(JOBS))) -dict=../../tests/fuzz/xgraph.dict corpus ../../tests/fuzz/corpus/check
+	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS) \
+	  --target $(if $(FUZZ_TARGETS),$(FUZZ_TARGETS:%=xrun_%_fuzz),all)
+	@JOBS=$(JOBS) FUZZ_RUNS=$(FUZZ_RUNS) FUZZ_TARGETS="$(FUZZ_TARGETS)" scripts/fuzz.sh
 
 bench: build
 	@scripts/bench.sh
