@@ -5,7 +5,6 @@
 #include <iterator>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 
 namespace xrun::planner {
 namespace {
@@ -29,67 +28,72 @@ double sent_part(const Program& program, const Instruction& member) {
   return space == 0 ? 1.0 : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(space), 0.0, 1.0);
 }
 
-// The blocks that exchanges send, and the places, each a rank on a node, to which they were sent.
+// Counts the blocks that a member of an exchange sends over the network. A block that goes to several devices of one
+// place, a rank on a node, is counted once. Runs of one member that send the same blocks have equal buffers, offsets,
+// steps and counts.
 class SentBlocks {
  public:
-  explicit SentBlocks(const Machine& machine) {
+  explicit SentBlocks(const Machine& machine) : machine_(machine) {
     std::map<std::pair<int, int>, size_t> places;  // key: (rank, node)
     for (int device = 0; device < std::ssize(machine.device_nodes); ++device) {
       const std::pair place(machine.rank_of(device), machine.node_of(device));
       place_of_.push_back(places.emplace(place, places.size()).first->second);
     }
-    places_ = places.size();
+    last_block_.resize(places.size(), 0);
   }
 
-  // Returns the indices of the blocks of a run that are counted. If the run sends one block to several devices, only
-  // the first device of each place is counted.
-  const std::vector<int>& separate(const Operand& run) {
-    auto [found, fresh] = separate_.try_emplace({run.index, run.count, run.stride, run.step == 0});
-    std::vector<bool> places(fresh ? places_ : 0, false);
-    for (int k = 0; k < run.count && fresh; ++k) {
-      std::vector<bool>::reference has = places[place_of_[static_cast<size_t>(run.device(k))]];
-      if (!has || run.step != 0) {
-        found->second.push_back(k);
+  // Calls visit(bytes, device) for each block that is counted, with its size and the device that receives it.
+  template <typename Visit>
+  void visit(const Instruction& member, const Visit& visit) {
+    runs_.clear();
+    for (const Operand& operand : member.operands) {
+      if (operand.role == Role::kSent) {
+        runs_.push_back(&operand);
       }
-      has = true;
     }
-    return found->second;
-  }
-
-  // Records that an exchange sends a block to a device. Returns whether the block was not sent to its place before. If
-  // the block is that of the last call, it is found without a search.
-  bool add(int group, BufferId buffer, Bytes offset, int device) {
-    const Key key{group, buffer.index, offset};
-    if (numbers_.empty() || last_ != key) {
-      at_ = numbers_.try_emplace(key, numbers_.size()).first->second;
-      last_ = key;
-      sent_.resize(numbers_.size() * places_);
+    std::ranges::stable_sort(runs_, {}, [](const Operand* run) { return blocks_of(*run); });
+    for (size_t begin = 0, end = 0; begin < runs_.size(); begin = end) {
+      while (end < runs_.size() && blocks_of(*runs_[end]) == blocks_of(*runs_[begin])) {
+        ++end;
+      }
+      visit_blocks(member.device, std::span(runs_).subspan(begin, end - begin), visit);
     }
-    std::vector<bool>::reference sent = sent_[at_ * places_ + place_of_[static_cast<size_t>(device)]];
-    const bool first = !sent;
-    sent = true;
-    return first;
   }
 
  private:
-  using Key = std::tuple<int, int32_t, Bytes>;  // group, buffer, offset in the buffer
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      const auto& [group, buffer, offset] = key;
-      uint64_t hash = static_cast<uint64_t>(group) * 0x9e3779b97f4a7c15U;
-      hash = (hash ^ static_cast<uint64_t>(buffer)) * 0x9e3779b97f4a7c15U;
-      hash = (hash ^ hash >> 32U ^ static_cast<uint64_t>(offset)) * 0x9e3779b97f4a7c15U;
-      return hash ^ hash >> 32U;
-    }
-  };
+  // The blocks of a run. All blocks of a run with step 0 are one block.
+  static std::tuple<int32_t, Bytes, Bytes, int> blocks_of(const Operand& run) {
+    return {run.buffer.index, run.offset, run.count == 1 ? 0 : run.step, run.step == 0 ? 1 : run.count};
+  }
 
-  std::vector<size_t> place_of_;  // index: device
-  size_t places_ = 0;
-  std::map<std::tuple<int, int, int, bool>, std::vector<int>> separate_;
-  std::unordered_map<Key, size_t, Hash> numbers_;  // the number of each block
-  std::vector<bool> sent_;                         // index: number of a block · places_ + place
-  Key last_;                                       // the block of the last call
-  size_t at_ = 0;                                  // its number
+  // Visits the blocks of runs that send the same blocks.
+  template <typename Visit>
+  void visit_blocks(int from, std::span<const Operand* const> runs, const Visit& visit) {
+    const int node = machine_.node_of(from);
+    const auto send = [&](const Operand& run, int k) {
+      const int to = run.device(k);
+      uint64_t& last = last_block_[place_of_[static_cast<size_t>(to)]];
+      if (machine_.node_of(to) != node && last != block_) {
+        last = block_;
+        visit(run.bytes, to);
+      }
+    };
+    const bool one_block = std::get<3>(blocks_of(*runs[0])) == 1;
+    for (int k = 0; k < (one_block ? 1 : runs[0]->count); ++k) {
+      ++block_;
+      for (const Operand* const run : runs) {
+        for (int i = k; i < (one_block ? run->count : k + 1); ++i) {
+          send(*run, i);
+        }
+      }
+    }
+  }
+
+  const Machine& machine_;
+  std::vector<size_t> place_of_;      // index: device
+  std::vector<uint64_t> last_block_;  // the number of the last block that was sent to a place; index: place
+  uint64_t block_ = 0;                // the number of the block that is visited; the first block is 1
+  std::vector<const Operand*> runs_;
 };
 
 }  // namespace
@@ -144,27 +148,17 @@ std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machin
   if (machine.nodes() == 1) {
     return loads;
   }
-  SentBlocks known(machine);
+  SentBlocks sent(machine);
   for (const Instruction& member : program.instructions) {
     if (!communicates(member.kind)) {
       continue;
     }
     const double part = sent_part(program, member);
     LinkLoad* load = nullptr;
-    for (const Operand& operand : member.operands) {
-      if (operand.role != Role::kSent) {
-        continue;
-      }
-      const auto bytes = static_cast<Bytes>(part * static_cast<double>(operand.bytes));
-      for (const int k : known.separate(operand)) {
-        const int to = operand.device(k);
-        const bool crosses = machine.node_of(member.device) != machine.node_of(to);
-        if (crosses && known.add(member.group, operand.buffer, operand.place(k), to)) {
-          load = load == nullptr ? &loads.try_emplace(member.group, machine).first->second : load;
-          load->add(member.device, to, bytes);
-        }
-      }
-    }
+    sent.visit(member, [&](Bytes block, int to) {
+      load = load == nullptr ? &loads.try_emplace(member.group, machine).first->second : load;
+      load->add(member.device, to, static_cast<Bytes>(part * static_cast<double>(block)));
+    });
   }
   return loads;
 }
