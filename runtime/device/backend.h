@@ -47,10 +47,11 @@ struct StepContext {
   const ops::IdleSteps* idle = nullptr;  // for class rows that catch up; null: no rows catch up
   // The number of updates that earlier steps have made.
   int64_t updates() const { return step - skipped; }
-  bool measures_mass = false;          // measure the softmax share of the active classes (ops/head/mass.h)
-  ChangeGuard* guard = nullptr;        // null: instructions change the state without calling a guard
-  std::span<MappedRows* const> rows;   // class rows in files; index: head of the program; null entry: in memory
-  std::span<std::byte* const> inputs;  // addresses of the inputs of this step's batch; index: that of Graph::inputs
+  bool measures_mass = false;         // measure the softmax share of the active classes (ops/head/mass.h)
+  ChangeGuard* guard = nullptr;       // null: instructions change the state without calling a guard
+  std::span<MappedRows* const> rows;  // class rows in files; index: head of the program; null entry: in memory
+  std::span<std::byte* const>
+      inputs;  // addresses of the inputs of this step's batch for instructions; index: that of Graph::inputs
 };
 
 // Receives the begin and end of each instruction. Threads: any; one call at a time for each instruction.

@@ -53,6 +53,22 @@ class DeviceMemory {
   virtual std::byte* host_address(Bytes /*offset*/) const { return nullptr; }
 };
 
+// The memory of the host for one program: a single mapping, with the batches that the loader writes and the lists of
+// classes. Threads: any code of the host may access ranges that do not overlap.
+class HostArena {
+ public:
+  virtual ~HostArena() = default;
+  virtual Bytes bytes() const = 0;
+  // The address of the byte at `offset` for code of the host.
+  virtual std::byte* at(Bytes offset) const = 0;
+  // The address of that byte for instructions of the devices.
+  virtual std::byte* kernel_address(Bytes offset) const { return at(offset); }
+};
+
+// Maps `bytes` zeroed bytes for devices that access the memory of the host like any other code of it. Errors: kWorld if
+// the system has not enough memory.
+Result<std::unique_ptr<HostArena>> map_pageable(Bytes bytes);
+
 // Threads: any.
 class Device {
  public:
@@ -73,6 +89,9 @@ class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
   virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // in order of index, without gaps
+  // Maps `bytes` zeroed bytes of the host, in a way that the devices can copy from and to them. The set outlives the
+  // memory. Errors: kWorld if the system has not enough memory.
+  virtual Result<std::unique_ptr<HostArena>> map_host(Bytes bytes) const = 0;
   // Makes a program ready to run on these devices. All arguments outlive the backend. Errors: kWorld, kContent (a plan
   // for other kernels, an operator without a kernel).
   virtual Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,

@@ -294,6 +294,7 @@ class CpuDeviceSet final : public DeviceSet {
     return there == kThreadsOfWorker * workers ? Status() : refused_threads(there, workers);
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<HostArena>> map_host(Bytes bytes) const override { return map_pageable(bytes); }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
                                         const BoundMemory& memory, const BackendOptions& options) const override {
     return make_cpu_backend(module, program, memory, *this, options);

@@ -251,24 +251,6 @@ TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
   }
 }
 
-TEST(Determinism, OnlyTasksOfADeviceCanUseItsAddresses) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // workers run concurrently with the test
-  const std::vector<int> threads{1};
-  const testing::GuardedDeviceSet devices(threads);
-  const auto memory = devices.device(0).map(4096).value();
-  memory->fill(0, 4096, std::byte{7});
-  std::byte* const address = memory->kernel_address(64);
-  EXPECT_DEATH(*address = std::byte{1}, "");
-  const auto add_one = [&](Device&) {
-    *address = std::byte{8};
-    return Status();
-  };
-  ASSERT_TRUE(run_on_each(devices, add_one).ok());
-  std::byte found{};
-  memory->read(64, {&found, 1});
-  EXPECT_EQ(found, std::byte{8});
-}
-
 TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   std::vector<ModelOptions> models;
   ModelOptions dense = hard_model();
