@@ -35,6 +35,13 @@ struct Task {
 enum class DeviceStream : uint8_t { kCompute, kExchanges };
 inline constexpr size_t kDeviceStreams = 2;
 
+// A callback of a copy, called once, with an error if the copy failed. It may be called by any thread, also before the
+// function that begins the copy returns. It must not wait.
+struct CopyDone {
+  void (*done)(void* context, Status status) = nullptr;
+  void* context = nullptr;
+};
+
 // The memory of a device for one program: a single mapping, in which buffers are identified by their offsets. Any code
 // may copy ranges to and from it; only kernels of the device use addresses in it. Threads: calls on ranges that do not
 // overlap may run at the same time.
@@ -45,8 +52,9 @@ class DeviceMemory {
   virtual void read(Bytes offset, std::span<std::byte> out) const = 0;
   virtual void write(Bytes offset, std::span<const std::byte> in) = 0;
   virtual void fill(Bytes offset, Bytes bytes, std::byte value) = 0;
-  // Copies from the memory of a device of the same kind. REQUIRES: called by a task of this device.
-  virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) = 0;
+  // Begins to copy from the memory of a device of the same kind. The copy may run until `done` is called. REQUIRES:
+  // called by a task of this device; no other code accesses the copied bytes, or writes to those that are read, before.
+  virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes, CopyDone done) = 0;
   // The address of the byte at `offset` for kernels. REQUIRES: only tasks of the device dereference it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
   // The address of the byte at `offset` for any thread and for system calls; null if the memory is not the host's.

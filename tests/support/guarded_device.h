@@ -12,14 +12,15 @@ namespace xrun::runtime::testing {
 
 class GuardedDevice final : public CpuDevice {
  public:
-  GuardedDevice(std::shared_ptr<Guard> guard, CpuDevice& device) : guard_(std::move(guard)), device_(device) {}
+  GuardedDevice(std::shared_ptr<Guard> guard, CpuDevice& device, LateWork& late)
+      : guard_(std::move(guard)), device_(device), late_(late) {}
 
   int index() const override { return device_.index(); }
   int count() const override { return device_.count(); }
   void for_each(int64_t items, ops::ItemBody body) override { device_.for_each(items, body); }
   Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind) override {
     XRUN_CHECK(behind == 0, "a file cannot be mapped over both mappings of a guarded device");
-    return std::unique_ptr<DeviceMemory>(std::make_unique<GuardedMemory>(guard_, bytes));
+    return std::unique_ptr<DeviceMemory>(std::make_unique<GuardedMemory>(guard_, bytes, late_, index()));
   }
   void start(DeviceStream stream, Task task) override {
     device_.start(stream, {&GuardedDevice::run, new Guarded{guard_, task}, 0});
@@ -40,13 +41,16 @@ class GuardedDevice final : public CpuDevice {
 
   std::shared_ptr<Guard> guard_;
   CpuDevice& device_;
+  LateWork& late_;
 };
 
 class GuardedDeviceSet final : public DeviceSet {
  public:
-  explicit GuardedDeviceSet(std::span<const int> threads) : cpus_(make_cpu_devices(threads)) {
+  // `seed` determines the order of copies.
+  explicit GuardedDeviceSet(std::span<const int> threads, uint32_t seed = 0)
+      : cpus_(make_cpu_devices(threads)), late_(std::make_unique<LateWork>(seed)) {
     for (const auto& device : cpus_->devices()) {
-      devices_.push_back(std::make_unique<GuardedDevice>(guard_, static_cast<CpuDevice&>(*device)));
+      devices_.push_back(std::make_unique<GuardedDevice>(guard_, static_cast<CpuDevice&>(*device), *late_));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
@@ -58,9 +62,13 @@ class GuardedDeviceSet final : public DeviceSet {
     return make_cpu_backend(module, program, memory, *this, options);
   }
 
+  const std::shared_ptr<Guard>& guard() const { return guard_; }
+  LateWork& late() const { return *late_; }
+
  private:
   std::shared_ptr<Guard> guard_ = std::make_shared<Guard>();
   std::unique_ptr<DeviceSet> cpus_;
+  std::unique_ptr<LateWork> late_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

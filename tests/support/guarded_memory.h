@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +14,7 @@
 
 #include "graph/base/check.h"
 #include "runtime/device/device.h"
+#include "tests/support/late_work.h"
 
 namespace xrun::runtime::testing {
 
@@ -28,6 +30,11 @@ class Guard {
   void remove(std::byte* base, size_t bytes) {
     const std::lock_guard lock(mutex_);
     ranges_.erase({base, bytes});
+  }
+  // Makes the n-th copy between devices from now on fail, counted from 1.
+  void fail_copy(int number) { failing_copy_ = number; }
+  Status next_copy() {
+    return --failing_copy_ == 0 ? Error{ErrorKind::kWorld, "", "a planned failure of a copy"} : Status();
   }
   void begin() { count(1); }
   void end() { count(-1); }
@@ -48,6 +55,7 @@ class Guard {
                "the guard cannot protect memory");
   }
 
+  std::atomic<int> failing_copy_ = 0;
   std::mutex mutex_;
   int running_ = 0;
   std::set<std::pair<std::byte*, size_t>> ranges_;
@@ -93,9 +101,11 @@ class TwoMappings {
   std::byte* copies_ = nullptr;
 };
 
+// Another thread makes the copies between devices, after the call that begins them has returned.
 class GuardedMemory final : public DeviceMemory {
  public:
-  GuardedMemory(std::shared_ptr<Guard> guard, Bytes bytes) : memory_(std::move(guard), bytes) {}
+  GuardedMemory(std::shared_ptr<Guard> guard, Bytes bytes, LateWork& late, int device)
+      : guard_(guard), memory_(std::move(guard), bytes), late_(late), device_(device) {}
 
   Bytes bytes() const override { return memory_.bytes(); }
   void read(Bytes offset, std::span<std::byte> out) const override {
@@ -105,13 +115,23 @@ class GuardedMemory final : public DeviceMemory {
     std::copy_n(in.data(), in.size(), memory_.copies(offset));
   }
   void fill(Bytes offset, Bytes bytes, std::byte value) override { std::fill_n(memory_.copies(offset), bytes, value); }
-  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) override {
-    std::copy_n(from.kernel_address(from_offset), bytes, memory_.kernels(offset));
+  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes, CopyDone done) override {
+    const std::byte* const source = static_cast<const GuardedMemory&>(from).memory_.copies(from_offset);
+    late_.add({LateWork::Kind::kCopies, device_}, [=, to = memory_.copies(offset), &guard = *guard_] {
+      Status status = guard.next_copy();
+      if (status.ok()) {
+        std::copy_n(source, bytes, to);
+      }
+      done.done(done.context, std::move(status));
+    });
   }
   std::byte* kernel_address(Bytes offset) const override { return memory_.kernels(offset); }
 
  private:
+  std::shared_ptr<Guard> guard_;
   TwoMappings memory_;
+  LateWork& late_;
+  int device_;
 };
 
 class GuardedArena final : public HostArena {

@@ -1,7 +1,9 @@
 // Tests of the devices with memory of their own that other tests use (tests/support/guarded_device.h).
 #include "tests/support/guarded_device.h"
 
+#include <array>
 #include <gtest/gtest.h>
+#include <latch>
 
 namespace xrun::runtime {
 namespace {
@@ -44,6 +46,40 @@ TEST(GuardedDevice, InstructionsReadTheHostArenaAtAddressesThatTheHostCannotUse)
   };
   ASSERT_TRUE(run_on_each(devices, read).ok());
   EXPECT_EQ(found, std::byte{7});
+}
+
+// Work that waits keeps the copy from being made.
+TEST(GuardedDevice, AnotherThreadMakesCopiesAfterTheCallThatBeginsThem) {
+  const std::vector<int> threads{1, 1};
+  const testing::GuardedDeviceSet devices(threads);
+  const auto from = devices.device(0).map(64).value();
+  const auto to = devices.device(1).map(64).value();
+  from->fill(0, 64, std::byte{5});
+  std::latch opens(1);
+  std::latch copied(1);
+  devices.late().add({testing::LateWork::Kind::kQueues, 0}, [&] { opens.wait(); });
+  const auto copy = [&](Device& device) {
+    if (device.index() == 1) {
+      to->copy_from(*from, 0, 8, 16,
+                    {[](void* latch, Status status) {
+                       EXPECT_TRUE(status.ok());
+                       static_cast<std::latch*>(latch)->count_down();
+                     },
+                     &copied});
+    }
+    return Status();
+  };
+  ASSERT_TRUE(run_on_each(devices, copy).ok());
+  std::array<std::byte, 64> found{};
+  to->read(0, found);
+  EXPECT_EQ(found[8], std::byte{0});
+  opens.count_down();
+  copied.wait();
+  to->read(0, found);
+  EXPECT_EQ(found[7], std::byte{0});
+  EXPECT_EQ(found[8], std::byte{5});
+  EXPECT_EQ(found[23], std::byte{5});
+  EXPECT_EQ(found[24], std::byte{0});
 }
 
 }  // namespace
