@@ -70,6 +70,15 @@ void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std:
   }
 }
 
+Status BoundMemory::status() const {
+  for (const auto& arena : arenas_) {
+    if (arena != nullptr) {
+      XRUN_TRY(arena->status());
+    }
+  }
+  return {};
+}
+
 Bytes BoundMemory::bytes() const {
   Bytes total = 0;
   for (const planner::Arena& arena : program_->arenas) {

@@ -34,6 +34,8 @@ class BoundMemory {
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;
 
+  // Returns the first error of a device's memory (DeviceMemory::status).
+  Status status() const;
   Bytes bytes() const;  // size of all arenas, without class rows in files
   // The peak memory of the process before the first arena was mapped.
   Bytes peak_before() const { return peak_before_; }

@@ -55,6 +55,9 @@ class DeviceMemory {
   // Begins to copy from the memory of a device of the same kind. The copy may run until `done` is called. REQUIRES:
   // called by a task of this device; no other code accesses the copied bytes, or writes to those that are read, before.
   virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes, CopyDone done) = 0;
+  // Returns the first error of `read`, `write` or `fill`: a device may be lost. Call it before bytes that were read
+  // leave the process, since they have no meaning after an error.
+  virtual Status status() const { return {}; }
   // The address of the byte at `offset` for kernels. REQUIRES: only tasks of the device dereference it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
   // The address of the byte at `offset` for any thread and for system calls; null if the memory is not the host's.

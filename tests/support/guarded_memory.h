@@ -36,6 +36,9 @@ class Guard {
   Status next_copy() {
     return --failing_copy_ == 0 ? Error{ErrorKind::kWorld, "", "a planned failure of a copy"} : Status();
   }
+  // From now on the memory of all devices has an error.
+  void lose() { lost_ = true; }
+  Status status() const { return lost_ ? Error{ErrorKind::kWorld, "", "a planned loss of the devices"} : Status(); }
   void begin() { count(1); }
   void end() { count(-1); }
 
@@ -56,6 +59,7 @@ class Guard {
   }
 
   std::atomic<int> failing_copy_ = 0;
+  std::atomic<bool> lost_ = false;
   std::mutex mutex_;
   int running_ = 0;
   std::set<std::pair<std::byte*, size_t>> ranges_;
@@ -125,6 +129,7 @@ class GuardedMemory final : public DeviceMemory {
       done.done(done.context, std::move(status));
     });
   }
+  Status status() const override { return guard_->status(); }
   std::byte* kernel_address(Bytes offset) const override { return memory_.kernels(offset); }
 
  private:
