@@ -7,6 +7,7 @@
 #include "runtime/device/cpu/cpu_backend.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "tests/support/guarded_memory.h"
+#include "tests/support/late_backend.h"
 
 namespace xrun::runtime::testing {
 
@@ -59,7 +60,8 @@ class GuardedDeviceSet final : public DeviceSet {
   }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
                                         const BoundMemory& memory, const BackendOptions& options) const override {
-    return make_cpu_backend(module, program, memory, *this, options);
+    XRUN_ASSIGN(auto backend, make_cpu_backend(module, program, memory, *this, options));
+    return std::unique_ptr<Backend>(std::make_unique<LateBackend>(program, *late_, std::move(backend)));
   }
 
   const std::shared_ptr<Guard>& guard() const { return guard_; }

@@ -25,7 +25,7 @@ class LateWork {
   // A third of the seeds run copies and report ends only when no other work can run; a third report them as soon as
   // possible; the others choose at random.
   explicit LateWork(uint32_t seed) : order_(seed % 3), random_(seed), thread_([this] { run(); }) {}
-  // Runs all work that can run.
+  // Runs all work.
   ~LateWork() {
     {
       const std::lock_guard lock(mutex_);
@@ -37,23 +37,17 @@ class LateWork {
   LateWork(const LateWork&) = delete;
   LateWork& operator=(const LateWork&) = delete;
 
-  // `ready`: whether the work can run; called by the thread; empty: it can.
-  void add(Queue queue, std::function<void()> work, std::function<bool()> ready = nullptr) {
+  void add(Queue queue, std::function<void()> work) {
     const std::lock_guard lock(mutex_);
-    queues_[queue].push_back({std::move(work), std::move(ready)});
+    queues_[queue].push_back(std::move(work));
     changed_.notify_all();
   }
 
  private:
-  struct Item {
-    std::function<void()> work;
-    std::function<bool()> ready;
-  };
-
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      std::deque<Item>* queue = choose();
+      std::deque<std::function<void()>>* queue = choose();
       if (queue == nullptr && ends_) {
         return;
       }
@@ -61,7 +55,7 @@ class LateWork {
         changed_.wait(lock);
         continue;
       }
-      const std::function<void()> work = std::move(queue->front().work);
+      const std::function<void()> work = std::move(queue->front());
       queue->pop_front();
       lock.unlock();
       work();
@@ -69,10 +63,10 @@ class LateWork {
     }
   }
 
-  std::deque<Item>* choose() {
-    std::vector<std::pair<Kind, std::deque<Item>*>> found;
+  std::deque<std::function<void()>>* choose() {
+    std::vector<std::pair<Kind, std::deque<std::function<void()>>*>> found;
     for (auto& [queue, items] : queues_) {
-      if (!items.empty() && (!items.front().ready || items.front().ready())) {
+      if (!items.empty()) {
         found.emplace_back(queue.first, &items);
       }
     }
@@ -90,7 +84,7 @@ class LateWork {
   std::mt19937 random_;  // only the thread uses it
   std::mutex mutex_;     // guards all members below
   std::condition_variable changed_;
-  std::map<Queue, std::deque<Item>> queues_;
+  std::map<Queue, std::deque<std::function<void()>>> queues_;
   bool ends_ = false;
   std::thread thread_;
 };

@@ -129,6 +129,12 @@ Status BoundSession::step(int64_t step, double rate, int slot, const std::atomic
                         .rows = state_.rows(),
                         .inputs = inputs_[static_cast<size_t>(slot)]});
   Outcome outcome{.status = executor_->step()};
+  if (outcome.status.ok()) {
+    outcome.status = backend_->end_step();
+  }
+  if (outcome.status.ok()) {
+    outcome.status = memory_.status();
+  }
   if (idle_ != nullptr) {
     idle_->advance(step + 1, rate_);  // class rows that are read from now on catch up to the next step
   }
