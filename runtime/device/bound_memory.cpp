@@ -14,8 +14,7 @@ Result<BoundMemory> BoundMemory::map(const planner::Program& program, const Devi
   memory.arenas_.resize(static_cast<size_t>(program.devices));
   for (const planner::Arena& arena : program.arenas) {
     if (arena.device == planner::kHost) {
-      XRUN_ASSIGN(HostMemory host, HostMemory::map(arena.bytes));
-      memory.host_ = std::make_shared<const HostMemory>(std::move(host));
+      XRUN_ASSIGN(memory.host_, devices.map_host(arena.bytes));
     } else if (devices.has(arena.device)) {
       XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device)],
                   devices.device(arena.device).map(arena.bytes, planner::mapped_bytes(program, arena.device)));
@@ -44,8 +43,13 @@ void BoundMemory::check_places() const {
 }
 
 std::byte* BoundMemory::at(const planner::Buffer& buffer) const {
-  return buffer.device == planner::kHost ? host_->at(buffer.offset)
+  return buffer.device == planner::kHost ? host_->kernel_address(buffer.offset)
                                          : arena(buffer.device).kernel_address(buffer.offset);
+}
+
+std::byte* BoundMemory::host_at(const planner::Buffer& buffer) const {
+  XRUN_CHECK(buffer.device == planner::kHost, "the host accesses memory of a device by copies");
+  return host_->at(buffer.offset);
 }
 
 void BoundMemory::read(planner::BufferId id, Bytes offset, std::span<std::byte> out) const {
@@ -64,6 +68,15 @@ void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std:
   } else {
     arena(buffer.device).write(buffer.offset + offset, in);
   }
+}
+
+Status BoundMemory::status() const {
+  for (const auto& arena : arenas_) {
+    if (arena != nullptr) {
+      XRUN_TRY(arena->status());
+    }
+  }
+  return {};
 }
 
 Bytes BoundMemory::bytes() const {

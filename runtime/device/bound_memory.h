@@ -7,7 +7,6 @@
 
 #include "planner/program/program.h"
 #include "runtime/device/device.h"
-#include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
 
@@ -21,10 +20,12 @@ class BoundMemory {
   // arenas have the same sizes; only one of the two programs runs at a time.
   BoundMemory shared_with(const planner::Program& program) const;
 
-  // The address of a buffer for kernels. An address in the arena of a device may be dereferenced only by tasks of that
-  // device, one in the host arena by any thread.
+  // The address of a buffer for instructions. An address in the arena of a device may be dereferenced only by tasks of
+  // that device, one in the host arena only by tasks of any device.
   std::byte* at(const planner::Buffer& buffer) const;
   std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
+  // The address of a buffer in the host arena for code of the host. REQUIRES: the buffer lies there.
+  std::byte* host_at(const planner::Buffer& buffer) const;
 
   // Whether this process has mapped the arena of this device.
   bool has(int device) const { return arenas_[static_cast<size_t>(device)] != nullptr; }
@@ -33,6 +34,8 @@ class BoundMemory {
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;
 
+  // Returns the first error of a device's memory (DeviceMemory::status).
+  Status status() const;
   Bytes bytes() const;  // size of all arenas, without class rows in files
   // The peak memory of the process before the first arena was mapped.
   Bytes peak_before() const { return peak_before_; }
@@ -42,7 +45,7 @@ class BoundMemory {
 
   const planner::Program* program_ = nullptr;
   Bytes peak_before_ = 0;
-  std::shared_ptr<const HostMemory> host_;
+  std::shared_ptr<const HostArena> host_;
   std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // index: device
 };
 

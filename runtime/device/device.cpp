@@ -2,9 +2,30 @@
 
 #include <exception>
 #include <latch>
+#include <utility>
 #include <vector>
 
+#include "runtime/device/host_memory.h"
+
 namespace xrun::runtime {
+namespace {
+
+class PageableArena final : public HostArena {
+ public:
+  explicit PageableArena(HostMemory memory) : memory_(std::move(memory)) {}
+  Bytes bytes() const override { return memory_.bytes(); }
+  std::byte* at(Bytes offset) const override { return memory_.at(offset); }
+
+ private:
+  HostMemory memory_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HostArena>> map_pageable(Bytes bytes) {
+  XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes));
+  return std::unique_ptr<HostArena>(std::make_unique<PageableArena>(std::move(memory)));
+}
 
 Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& device)>& body) {
   struct Call {

@@ -35,6 +35,13 @@ struct Task {
 enum class DeviceStream : uint8_t { kCompute, kExchanges };
 inline constexpr size_t kDeviceStreams = 2;
 
+// A callback of a copy, called once, with an error if the copy failed. It may be called by any thread, also before the
+// function that begins the copy returns. It must not wait.
+struct CopyDone {
+  void (*done)(void* context, Status status) = nullptr;
+  void* context = nullptr;
+};
+
 // The memory of a device for one program: a single mapping, in which buffers are identified by their offsets. Any code
 // may copy ranges to and from it; only kernels of the device use addresses in it. Threads: calls on ranges that do not
 // overlap may run at the same time.
@@ -45,13 +52,33 @@ class DeviceMemory {
   virtual void read(Bytes offset, std::span<std::byte> out) const = 0;
   virtual void write(Bytes offset, std::span<const std::byte> in) = 0;
   virtual void fill(Bytes offset, Bytes bytes, std::byte value) = 0;
-  // Copies from the memory of a device of the same kind. REQUIRES: called by a task of this device.
-  virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) = 0;
+  // Begins to copy from the memory of a device of the same kind. The copy may run until `done` is called. REQUIRES:
+  // called by a task of this device; no other code accesses the copied bytes, or writes to those that are read, before.
+  virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes, CopyDone done) = 0;
+  // Returns the first error of `read`, `write` or `fill`: a device may be lost. Call it before bytes that were read
+  // leave the process, since they have no meaning after an error.
+  virtual Status status() const { return {}; }
   // The address of the byte at `offset` for kernels. REQUIRES: only tasks of the device dereference it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
   // The address of the byte at `offset` for any thread and for system calls; null if the memory is not the host's.
   virtual std::byte* host_address(Bytes /*offset*/) const { return nullptr; }
 };
+
+// The memory of the host for one program: a single mapping, with the batches that the loader writes and the lists of
+// classes. Threads: any code of the host may access ranges that do not overlap.
+class HostArena {
+ public:
+  virtual ~HostArena() = default;
+  virtual Bytes bytes() const = 0;
+  // The address of the byte at `offset` for code of the host.
+  virtual std::byte* at(Bytes offset) const = 0;
+  // The address of that byte for instructions of the devices.
+  virtual std::byte* kernel_address(Bytes offset) const { return at(offset); }
+};
+
+// Maps `bytes` zeroed bytes for devices that access the memory of the host like any other code of it. Errors: kWorld if
+// the system has not enough memory.
+Result<std::unique_ptr<HostArena>> map_pageable(Bytes bytes);
 
 // Threads: any.
 class Device {
@@ -73,6 +100,9 @@ class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
   virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // in order of index, without gaps
+  // Maps `bytes` zeroed bytes of the host, in a way that the devices can copy from and to them. The set outlives the
+  // memory. Errors: kWorld if the system has not enough memory.
+  virtual Result<std::unique_ptr<HostArena>> map_host(Bytes bytes) const = 0;
   // Makes a program ready to run on these devices. All arguments outlive the backend. Errors: kWorld, kContent (a plan
   // for other kernels, an operator without a kernel).
   virtual Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,

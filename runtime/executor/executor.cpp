@@ -3,6 +3,8 @@
 //   - dependencies: instructions that have ended, exchanges that have received, exchanges that have released;
 //   - in the stream of computations also the end of a preceding exchange, and for an exchange the end of the preceding
 //     instruction.
+// If the backend orders the instructions of a device (Backend::orders), a computation waits only until the computations
+// of its device that it depends on are queued. Exchanges and the end of the step wait for ends in any case.
 // The thread that decrements the counter to zero hands the instruction over to the backend or the communicator. A
 // device runs instructions in the order in which they were handed over. The next computation is handed over while one
 // runs, unless it waits for an exchange, so the device need not wait between them.
@@ -13,7 +15,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <utility>
 
+#include "graph/base/check.h"
 #include "runtime/executor/arena_check.h"
 
 namespace xrun::runtime {
@@ -32,9 +37,11 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
         backend_(backend),
         communicator_(communicator),
         check_(check),
+        orders_(backend.orders()),
         nodes_(program.instructions.size()),
         counters_(program.instructions.size()),
         timings_(program.instructions.size()) {
+    XRUN_CHECK(check == nullptr || !orders_, "the check needs instructions that begin when they run");
     for (const Instruction& instruction : program.instructions) {
       if (program.rank_of(instruction.device) == rank) {
         add_node(instruction);
@@ -86,6 +93,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     int32_t exchange = -1;  // index in the communicator; -1: it computes
     bool sends = false;
     bool receives = false;
+    std::vector<int32_t> after_queued;   // computations of the device that wait until it is queued
     std::vector<int32_t> after_end;      // instructions that wait for its end; for an exchange, until it has received
     std::vector<int32_t> after_release;  // instructions that wait until its sent blocks are released
   };
@@ -109,7 +117,10 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
       ++mine.waits;
     };
     for (const InstructionId dep : instruction.deps) {
-      wait_for(node(dep.index).after_end);
+      Node& earlier = node(dep.index);
+      const bool ordered = orders_ && mine.exchange < 0 && earlier.exchange < 0 &&
+                           program_.instruction(dep).device == instruction.device;
+      wait_for(ordered ? earlier.after_queued : earlier.after_end);
     }
     for (const InstructionId dep : instruction.releases) {
       wait_for(node(dep.index).after_release);
@@ -191,14 +202,24 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     return true;
   }
 
+  void queued(const Instruction& instruction) override { release(node(instruction.id.index).after_queued); }
+
   void ended(const Instruction& instruction, Status status) override {
     const int32_t id = instruction.id.index;
-    note(std::move(status));
+    note(orders_ && !status.ok() ? of_instruction(instruction, std::move(status).error()) : std::move(status));
     leave(id, AccessEnd::kBoth);
     if (measured_) {
       timings_[static_cast<size_t>(id)].end = now();
     }
     complete(node(id).after_end);
+  }
+
+  // Adds the instruction to an error of a device that reports errors late.
+  static Error of_instruction(const Instruction& instruction, Error error) {
+    std::string place = std::string("`") + name_of(instruction.kind) + "`";
+    place += instruction.micro_batch >= 0 ? " of micro-batch " + std::to_string(instruction.micro_batch) : "";
+    error.message = place + " on device " + std::to_string(instruction.device) + ": " + error.message;
+    return error;
   }
 
   static void received(void* self, int32_t id, Status status, Seconds moving) {
@@ -227,12 +248,20 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     }
   }
 
-  void complete(const std::vector<int32_t>& dependents) {
-    for (const int32_t dependent : dependents) {
-      if (counts_down(dependent)) {
-        hand_over(dependent);
+  // After the last dependent was handed over, the step may end and destroy the executor, so the loop does not access it
+  // then.
+  void release(const std::vector<int32_t>& dependents) {
+    const int32_t* dependent = dependents.data();
+    for (const int32_t* const end = dependent + dependents.size(); dependent != end;) {
+      const int32_t id = *dependent++;
+      if (counts_down(id)) {
+        hand_over(id);
       }
     }
+  }
+
+  void complete(const std::vector<int32_t>& dependents) {
+    release(dependents);
     if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       const std::lock_guard lock(mutex_);
       finished_ = true;
@@ -255,6 +284,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   Backend& backend_;
   Communicator& communicator_;
   ArenaCheck* check_;
+  const bool orders_;
   std::vector<Node> nodes_;
   std::vector<int32_t> order_;  // instructions of this rank, in program order
   std::vector<int32_t> roots_;

@@ -29,8 +29,8 @@ class Executor {
  public:
   virtual ~Executor() = default;
   // Runs all instructions once. After an error no further instruction begins; the first error is returned when all
-  // instructions that had begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is
-  // not a worker.
+  // instructions that had begun have ended. If the backend orders, the error names the instruction that failed.
+  // Allocates nothing from the second call on. REQUIRES: the calling thread is not a worker.
   virtual Status step() = 0;
   // Changes the sizes of blocks in the program's exchanges (Communicator::resize). REQUIRES: between steps.
   virtual void resize(std::span<const Exchange> exchanges) = 0;
@@ -44,7 +44,7 @@ class Executor {
 // waits for, and starts when the count is zero, so no task waits. All arguments outlive the executor. REQUIRES: the
 // program is verified.
 //   communicator  created for exchanges_of(program, ..., rank)
-//   check         checks the memory plan; null: no check
+//   check         checks the memory plan; null: no check. REQUIRES: null for a backend that orders
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, Backend& backend,
                                                  Communicator& communicator, ArenaCheck* check = nullptr, int rank = 0);
 

@@ -4,7 +4,10 @@
 // Tests: tests/runtime/executor/executor_test.cpp
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <map>
+#include <mutex>
+#include <utility>
 
 #include "runtime/comm/block_copies.h"
 #include "runtime/executor/arena_check.h"
@@ -80,6 +83,39 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
   return order;
 }
 
+// Waits for copies.
+class Copies {
+ public:
+  // Copies blocks, and returns when the last copy has ended, with the first error.
+  Status run(std::span<const BlockCopy> copies) {
+    left_ = std::ssize(copies);
+    for (const BlockCopy& copy : copies) {
+      copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes,
+                                {&Copies::ended, this});
+    }
+    std::unique_lock lock(mutex_);
+    all_ended_.wait(lock, [this] { return left_ == 0; });
+    return std::exchange(error_, Status());
+  }
+
+ private:
+  static void ended(void* context, Status status) {
+    auto& self = *static_cast<Copies*>(context);
+    const std::lock_guard lock(self.mutex_);
+    if (self.error_.ok()) {
+      self.error_ = std::move(status);
+    }
+    if (--self.left_ == 0) {
+      self.all_ended_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable all_ended_;
+  int64_t left_ = 0;  // guarded by mutex_ while copies run
+  Status error_;      // likewise
+};
+
 class SequentialExecutor final : public Executor {
  public:
   SequentialExecutor(const planner::Program& program, Backend& backend, std::vector<Item> order, ArenaCheck* check)
@@ -104,9 +140,7 @@ class SequentialExecutor final : public Executor {
       if (!communicates(first.kind)) {
         XRUN_TRY(backend_.run(first));
       }
-      for (const BlockCopy& copy : item.copies) {
-        copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes);
-      }
+      XRUN_TRY(copies_.run(item.copies));
       for (size_t m = 0; check_ != nullptr && m < item.members.size(); ++m) {
         XRUN_TRY(check_->end(program_.instruction(item.members[m]), AccessEnd::kBoth));
       }
@@ -143,6 +177,7 @@ class SequentialExecutor final : public Executor {
   Backend& backend_;
   std::vector<Item> order_;
   ArenaCheck* check_;
+  Copies copies_;
   bool measured_ = true;
   std::vector<Timing> timings_;
 };

@@ -106,6 +106,7 @@ XRUN_SAME_FUNCTION(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2);
 XRUN_SAME_FUNCTION(cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2);
 XRUN_SAME_FUNCTION(cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2);
 XRUN_SAME_FUNCTION(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2);
+XRUN_SAME_FUNCTION(cuMemcpyPeerAsync, cuMemcpyPeerAsync);
 XRUN_SAME_FUNCTION(cuMemsetD8Async, cuMemsetD8Async);
 XRUN_SAME_FUNCTION(cuStreamCreate, cuStreamCreate);
 XRUN_SAME_FUNCTION(cuStreamDestroy_v2, cuStreamDestroy_v2);

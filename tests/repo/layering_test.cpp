@@ -130,7 +130,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/formats/tensors", {"graph/base", "graph/os", "runtime/formats"}},
     {"runtime/device", kOps + Folders{"planner/program"}},
     {"runtime/device/cpu", kRuntime},
-    {"runtime/device/cuda", {"graph/base"}},
+    {"runtime/device/cuda", kOps + Folders{"planner/program", "runtime/device"}},
     {"runtime/comm", kGraph + Folders{"runtime/device"}},
     {"runtime/comm/local", kGraph + Folders{"runtime/comm", "runtime/device"}},
     {"runtime/comm/ranks", kGraph + Folders{"runtime/comm/local", "runtime/comm", "runtime/device"}},

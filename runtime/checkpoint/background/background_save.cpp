@@ -239,6 +239,7 @@ Result<std::vector<ManifestFile>> BackgroundSave::files() const {
   if (error_) {
     return *error_;
   }
+  XRUN_TRY(state_.status());
   std::vector<ManifestFile> saved;
   for (const File& file : files_) {
     saved.push_back(file.saved);

@@ -189,6 +189,7 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
     XRUN_TRY(writer.finish());
     files.push_back({file.name, writer.bytes(), writer.digest()});
   }
+  XRUN_TRY(state.status());
   return files;
 }
 

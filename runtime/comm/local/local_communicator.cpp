@@ -1,9 +1,10 @@
 // Member m can copy ("pull") its blocks when m and all members that it receives from are posted. The thread that posts
-// the last of these starts the pull on m's device. A sender is released once all its receivers have pulled.
+// the last of these starts the pull on m's device. The thread that ends the last copy of the pull completes the
+// exchange of m. A sender is released once all its receivers have pulled.
+// Tests: tests/runtime/executor/executor_test.cpp, tests/runtime/executor/late_devices_test.cpp
 #include "runtime/comm/local/local_communicator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
@@ -73,17 +74,36 @@ void LocalCommunicator::resize(std::span<const Exchange> exchanges) {
 
 void LocalCommunicator::pull(void* context, int32_t /*argument*/) {
   Member& member = *static_cast<Member*>(context);
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  member.begun = std::chrono::steady_clock::now();
+  member.copying.store(std::ssize(member.copies) + 1, std::memory_order_relaxed);
   for (const BlockCopy& copy : member.copies) {
-    copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes);
+    copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes,
+                              {&LocalCommunicator::copied, &member});
   }
-  const Seconds moving = std::chrono::duration<double>(Clock::now() - start).count();
+  copied(&member, {});
+}
+
+void LocalCommunicator::copied(void* context, Status status) {
+  Member& member = *static_cast<Member*>(context);
+  if (!status.ok()) {
+    const std::lock_guard lock(member.mutex);
+    if (member.error.ok()) {
+      member.error = std::move(status);
+    }
+  }
+  if (member.copying.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    finish(member);
+  }
+}
+
+void LocalCommunicator::finish(Member& member) {
+  const Seconds moving = std::chrono::duration<double>(std::chrono::steady_clock::now() - member.begun).count();
   for (Member* const sender : member.senders) {
     release(*sender, moving);
   }
   // This call comes last, because it may end the step.
-  member.received.done(member.received.context, member.received.argument, {}, moving);
+  member.received.done(member.received.context, member.received.argument, std::exchange(member.error, Status()),
+                       moving);
 }
 
 void LocalCommunicator::release(Member& sender, Seconds moving) {

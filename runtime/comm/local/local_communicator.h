@@ -1,9 +1,11 @@
 // The communicator between the devices of one process. When a member and all members that send to it have been posted,
-// a task of the receiving device copies ("pulls") the blocks.
+// a task of the receiving device begins to copy ("pull") the blocks. The exchange goes on when the last copy has ended.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -34,13 +36,19 @@ class LocalCommunicator final : public Communicator {
     std::vector<Member*> senders;  // members that this one receives from
     int posts_needed = 0;
     int pulls_needed = 0;
-    std::atomic<int> missing{0};  // members that must be posted before this one can pull
-    std::atomic<int> pulling{0};  // members that have not yet pulled from this one
+    std::atomic<int> missing{0};      // members that must be posted before this one can pull
+    std::atomic<int> pulling{0};      // members that have not yet pulled from this one
+    std::atomic<int64_t> copying{0};  // copies that have not ended, and one for the task that begins them
+    std::chrono::steady_clock::time_point begun;
+    std::mutex mutex;
+    Status error;  // the first error of a copy; guarded by mutex until all copies have ended
     Completion received;
     Completion released;
   };
 
   static void pull(void* member, int32_t argument);
+  static void copied(void* member, Status status);
+  static void finish(Member& member);
   static void release(Member& sender, Seconds moving);
 
   std::vector<std::unique_ptr<Member>> members_;

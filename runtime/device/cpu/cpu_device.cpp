@@ -65,8 +65,9 @@ class CpuMemory final : public DeviceMemory {
     std::copy_n(in.data(), in.size(), memory_.at(offset));
   }
   void fill(Bytes offset, Bytes bytes, std::byte value) override { std::fill_n(memory_.at(offset), bytes, value); }
-  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) override {
+  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes, CopyDone done) override {
     std::copy_n(from.kernel_address(from_offset), bytes, memory_.at(offset));
+    done.done(done.context, {});
   }
   std::byte* kernel_address(Bytes offset) const override { return memory_.at(offset); }
   std::byte* host_address(Bytes offset) const override { return memory_.at(offset); }
@@ -294,6 +295,7 @@ class CpuDeviceSet final : public DeviceSet {
     return there == kThreadsOfWorker * workers ? Status() : refused_threads(there, workers);
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<HostArena>> map_host(Bytes bytes) const override { return map_pageable(bytes); }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
                                         const BoundMemory& memory, const BackendOptions& options) const override {
     return make_cpu_backend(module, program, memory, *this, options);

@@ -37,6 +37,7 @@ class Context {
 
   const DriverTable& driver() const { return driver_; }
   int gpu() const { return gpu_; }
+  CUcontext handle() const { return handle_; }
   // The status of a driver call that was made for `purpose`: "allocating 3.0 GiB".
   Status check(CUresult result, std::string_view symbol, std::string_view purpose) const;
 

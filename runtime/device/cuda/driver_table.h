@@ -37,6 +37,8 @@ struct DriverTable {
   CUresult (*cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) = nullptr;
   CUresult (*cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t bytes, CUstream stream) = nullptr;
   CUresult (*cuMemcpyDtoDAsync_v2)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) = nullptr;
+  CUresult (*cuMemcpyPeerAsync)(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                size_t bytes, CUstream stream) = nullptr;
   CUresult (*cuMemsetD8Async)(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) = nullptr;
 
   // Streams and events.
@@ -89,6 +91,7 @@ void for_each_function(Table& table, const Visit& visit) {
   visit("cuMemcpyHtoDAsync_v2", table.cuMemcpyHtoDAsync_v2);
   visit("cuMemcpyDtoHAsync_v2", table.cuMemcpyDtoHAsync_v2);
   visit("cuMemcpyDtoDAsync_v2", table.cuMemcpyDtoDAsync_v2);
+  visit("cuMemcpyPeerAsync", table.cuMemcpyPeerAsync);
   visit("cuMemsetD8Async", table.cuMemsetD8Async);
   visit("cuStreamCreate", table.cuStreamCreate);
   visit("cuStreamDestroy_v2", table.cuStreamDestroy_v2);

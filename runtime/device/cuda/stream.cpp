@@ -17,7 +17,7 @@ Result<bool> has_ended(const Context& context, CUresult result, std::string_view
 
 Result<std::unique_ptr<Event>> Event::make(const Context& context, Timing timing) {
   CUevent handle = nullptr;
-  const unsigned flags = timing == Timing::kOn ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
+  const unsigned flags = CU_EVENT_BLOCKING_SYNC | (timing == Timing::kOn ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
   XRUN_TRY(context.check(context.driver().cuEventCreate(&handle, flags), "cuEventCreate", "making an event"));
   return std::unique_ptr<Event>(new Event(context, handle));
 }
@@ -69,6 +69,12 @@ Status Stream::copy_out(std::span<std::byte> to, CUdeviceptr from) {
 Status Stream::copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes) {
   return context_.check(context_.driver().cuMemcpyDtoDAsync_v2(to, from, static_cast<size_t>(bytes), handle_),
                         "cuMemcpyDtoDAsync_v2", "copying in its memory");
+}
+
+Status Stream::copy_from_peer(CUdeviceptr to, const Context& from_context, CUdeviceptr from, Bytes bytes) {
+  return context_.check(context_.driver().cuMemcpyPeerAsync(to, context_.handle(), from, from_context.handle(),
+                                                            static_cast<size_t>(bytes), handle_),
+                        "cuMemcpyPeerAsync", "copying from the memory of another GPU");
 }
 
 Status Stream::fill(CUdeviceptr to, std::byte value, Bytes bytes) {

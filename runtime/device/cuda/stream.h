@@ -16,7 +16,7 @@ enum class Timing : uint8_t { kOff, kOn };
 // A point in a stream. Other streams and the host wait for it.
 class Event {
  public:
-  // An event without timing costs less.
+  // An event without timing costs less. A thread that waits for an event sleeps.
   static Result<std::unique_ptr<Event>> make(const Context& context, Timing timing = Timing::kOff);
   ~Event();
   Event(const Event&) = delete;
@@ -53,6 +53,9 @@ class Stream {
   Status copy_in(CUdeviceptr to, std::span<const std::byte> from);
   Status copy_out(std::span<std::byte> to, CUdeviceptr from);
   Status copy(CUdeviceptr to, CUdeviceptr from, Bytes bytes);
+  // Queues a copy from the memory of another GPU to that of this one. REQUIRES: work of other streams that accesses the
+  // bytes has ended, or events order it.
+  Status copy_from_peer(CUdeviceptr to, const Context& from_context, CUdeviceptr from, Bytes bytes);
   Status fill(CUdeviceptr to, std::byte value, Bytes bytes);
   // Queues a call of a function of the host, which a thread of the driver makes. REQUIRES: the function does not call
   // the driver.

@@ -55,7 +55,7 @@ class BoundSession final : public Session {
   Peers* peers() override { return peers_; }
   Communicator* communicator() override { return communicator_.get(); }
 
-  std::byte* host_memory(planner::BufferId buffer) override { return memory_.at(buffer); }
+  std::byte* host_memory(planner::BufferId buffer) override { return memory_.host_at(program_.buffer(buffer)); }
   bool has_rows(ValueId value) const override;
   Status read_rows(ValueId value, std::span<std::byte> out) const override;
   Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const override;
@@ -97,6 +97,7 @@ class BoundSession final : public Session {
   BoundMemory memory_;
   TrainState state_;
   std::vector<BatchView> ring_;
+  std::vector<std::vector<std::byte*>> inputs_;  // index: slot of the ring, input; the addresses for instructions
   bool measured_ = false;
   bool measures_mass_ = false;
   std::unique_ptr<ops::IdleSteps> idle_;  // null: no class rows catch up

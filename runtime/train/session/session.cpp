@@ -20,8 +20,10 @@ using planner::Purpose;
 
 namespace {
 
-std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& program, const BoundMemory& memory) {
-  std::vector<BatchView> ring;
+// Returns the address of each input in each slot of the ring. `address`: returns that of a buffer.
+std::vector<std::vector<std::byte*>> addresses_of_ring(const Graph& graph, const planner::Program& program,
+                                                       const std::function<std::byte*(const Buffer&)>& address) {
+  std::vector<std::vector<std::byte*>> ring;
   for (const Buffer& buffer : program.buffers) {
     if (buffer.purpose != Purpose::kInput) {
       continue;
@@ -31,15 +33,20 @@ std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& pro
       ring.resize(slot + 1);
     }
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
-      ring[slot].inputs.resize(graph.inputs.size());
+      ring[slot].resize(graph.inputs.size());
       if (graph.inputs[i].value == buffer.value) {
-        ring[slot].inputs[i] = memory.at(buffer);
+        ring[slot][i] = address(buffer);
       }
     }
   }
+  return ring;
+}
+
+std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& program, const BoundMemory& memory) {
   const std::vector<RowRange> rows = rows_read(graph, program, memory);
-  for (BatchView& view : ring) {
-    view.rows = rows;
+  std::vector<BatchView> ring;
+  for (auto& inputs : addresses_of_ring(graph, program, [&](const Buffer& one) { return memory.host_at(one); })) {
+    ring.push_back({std::move(inputs), rows});
   }
   return ring;
 }
@@ -53,6 +60,7 @@ BoundSession::BoundSession(const Module& module, const planner::Program& program
       memory_(std::move(memory)),
       state_(module, program, memory_, devices),
       ring_(make_ring(module.graph, program, memory_)),
+      inputs_(addresses_of_ring(module.graph, program, [this](const Buffer& one) { return memory_.at(one); })),
       own_devices_{devices.first(), devices.count()},
       times_(program, own_devices_) {}
 
@@ -119,8 +127,14 @@ Status BoundSession::step(int64_t step, double rate, int slot, const std::atomic
                         .measures_mass = measures_mass_,
                         .guard = guard_,
                         .rows = state_.rows(),
-                        .inputs = ring_[static_cast<size_t>(slot)].inputs});
+                        .inputs = inputs_[static_cast<size_t>(slot)]});
   Outcome outcome{.status = executor_->step()};
+  if (outcome.status.ok()) {
+    outcome.status = backend_->end_step();
+  }
+  if (outcome.status.ok()) {
+    outcome.status = memory_.status();
+  }
   if (idle_ != nullptr) {
     idle_->advance(step + 1, rate_);  // class rows that are read from now on catch up to the next step
   }

@@ -29,6 +29,7 @@ struct SessionOptions {
   ops::Isa isa = ops::Isa::kAvx2;
   bool sequential = false;  // reference mode: runs one instruction after the other on the calling thread
   // Checks each planned buffer at its first and last access (runtime/executor/arena_check.h); for tests.
+  // REQUIRES: false for devices whose backend orders.
   bool check_memory = false;
   // In a run of several processes: the rank of this process, and a function that makes its communicator. Without the
   // function this process has all devices of the program.

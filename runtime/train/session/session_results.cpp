@@ -38,7 +38,7 @@ Status BoundSession::read_rows(ValueId value, std::span<std::byte> out) const {
     return Error{ErrorKind::kUsage, "XG0808", "the plan keeps no result for `" + module_.graph.value(value).name + "`",
                  "make it an output of the model"};
   }
-  return {};
+  return memory_.status();
 }
 
 Status BoundSession::read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const {
@@ -48,7 +48,7 @@ Status BoundSession::read_best(ValueId logits, std::span<int32_t> classes, std::
                  "classes and scores are [batch, k]");
       memory_.read(buffer.id, 0, std::as_writable_bytes(classes));
       memory_.read(buffer.id, static_cast<Bytes>(classes.size_bytes()), std::as_writable_bytes(scores));
-      return {};
+      return memory_.status();
     }
   }
   return Error{ErrorKind::kUsage, "XG0808",
@@ -74,7 +74,7 @@ Status BoundSession::read_softmax(int head, std::span<ops::RowSoftmax> rows) con
       read += part_rows;
     }
   }
-  return read == program_.batch ? Status()
+  return read == program_.batch ? memory_.status()
                                 : Error{ErrorKind::kUsage, "XG0808", "the plan keeps no softmax of this head", ""};
 }
 

@@ -117,6 +117,8 @@ class TrainState {
   // means of `other`, if there are any.
   void copy_from(const TrainState& other);
 
+  // Returns the first error of a device's memory. Call it after values were read, before others get them.
+  Status status() const { return memory_.status(); }
   // The digests of the trained weights that this process has.
   std::vector<RangeDigest> range_digests() const;
   // The digest of all trained weights, which is equal for every plan of a run. REQUIRES: this process has all

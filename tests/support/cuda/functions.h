@@ -33,6 +33,7 @@ XRUN_FAKE(cuMemcpyDtoH_v2);
 XRUN_FAKE(cuMemcpyHtoDAsync_v2);
 XRUN_FAKE(cuMemcpyDtoHAsync_v2);
 XRUN_FAKE(cuMemcpyDtoDAsync_v2);
+XRUN_FAKE(cuMemcpyPeerAsync);
 XRUN_FAKE(cuMemsetD8Async);
 XRUN_FAKE(cuStreamCreate);
 XRUN_FAKE(cuStreamDestroy_v2);
@@ -77,6 +78,7 @@ inline DriverTable fake_table() {
       .cuMemcpyHtoDAsync_v2 = cuMemcpyHtoDAsync_v2,
       .cuMemcpyDtoHAsync_v2 = cuMemcpyDtoHAsync_v2,
       .cuMemcpyDtoDAsync_v2 = cuMemcpyDtoDAsync_v2,
+      .cuMemcpyPeerAsync = cuMemcpyPeerAsync,
       .cuMemsetD8Async = cuMemsetD8Async,
       .cuStreamCreate = cuStreamCreate,
       .cuStreamDestroy_v2 = cuStreamDestroy_v2,

@@ -90,6 +90,24 @@ CUresult copy_now(Call& call, CUdeviceptr gpu_address, std::byte* host_address, 
   return CUDA_SUCCESS;
 }
 
+// Queues a copy between memory of GPUs.
+CUresult copy_in_gpus(Call& call, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle) {
+  Stream* const stream = call.find(handle);
+  if (stream == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (bytes == 0 || call.state().check_range(call.symbol(), stream, to, bytes) == nullptr ||
+      call.state().check_range(call.symbol(), stream, from, bytes) == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Operation operation{.kind = Operation::Kind::kCopy, .symbol = call.symbol()};
+  operation.to = to;
+  operation.from = from;
+  operation.bytes = bytes;
+  call.state().enqueue(*stream, std::move(operation));
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -208,25 +226,27 @@ CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream
   return call.refused() ? call.result() : copy_with_host(call, stream, std::move(operation));
 }
 
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle) {
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   Call call("cuMemcpyDtoDAsync_v2", Call::Needs::kContext);
+  return call.refused() ? call.result() : copy_in_gpus(call, to, from, bytes, stream);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                           CUstream stream) {
+  Call call("cuMemcpyPeerAsync", Call::Needs::kContext);
   if (call.refused()) {
     return call.result();
   }
-  Stream* const stream = call.find(handle);
-  if (stream == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto& [address, context] : {std::pair(to, to_context), std::pair(from, from_context)}) {
+    const GpuBuffer* const buffer = call.state().check_range(call.symbol(), nullptr, address, bytes);
+    if (buffer == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (buffer->gpu != gpu_of(context)) {
+      return call.fail(FaultKind::kContext, CUDA_ERROR_INVALID_CONTEXT, "the memory is of another GPU", buffer->name);
+    }
   }
-  if (bytes == 0 || call.state().check_range(call.symbol(), stream, to, bytes) == nullptr ||
-      call.state().check_range(call.symbol(), stream, from, bytes) == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  Operation operation{.kind = Operation::Kind::kCopy, .symbol = call.symbol()};
-  operation.to = to;
-  operation.from = from;
-  operation.bytes = bytes;
-  call.state().enqueue(*stream, std::move(operation));
-  return CUDA_SUCCESS;
+  return copy_in_gpus(call, to, from, bytes, stream);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream handle) {

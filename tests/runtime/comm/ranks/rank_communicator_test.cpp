@@ -276,7 +276,7 @@ class LostMemory final : public DeviceMemory {
   void read(Bytes, std::span<std::byte>) const override {}
   void write(Bytes, std::span<const std::byte>) override {}
   void fill(Bytes, Bytes, std::byte) override {}
-  void copy_from(const DeviceMemory&, Bytes, Bytes, Bytes) override {}
+  void copy_from(const DeviceMemory&, Bytes, Bytes, Bytes, CopyDone) override {}
   std::byte* kernel_address(Bytes) const override { return nullptr; }
   std::byte* host_address(Bytes offset) const override { return reinterpret_cast<std::byte*>(16 + offset); }
 };

@@ -89,6 +89,7 @@ class CountedDeviceSet final : public DeviceSet {
  public:
   explicit CountedDeviceSet(int workers) { devices_.push_back(std::make_unique<CountedDevice>(workers)); }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<HostArena>> map_host(Bytes bytes) const override { return map_pageable(bytes); }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
                                         const BoundMemory& memory, const BackendOptions& options) const override {
     return make_cpu_backend(module, program, memory, *this, options);
