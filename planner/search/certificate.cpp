@@ -139,15 +139,17 @@ void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) 
     made.busy = heads;
   }
   const Machine& machine = input.machine;
-  const Seconds busy = work_of(program) / std::min(machine.cores, machine.threads);
-  const Seconds loading = input.cost.loader(input.module) / std::min(machine.cores, machine.threads);
+  const Seconds busy = work_of(program) / std::min(machine.parallel_workers(), machine.threads);
+  const Seconds loading =
+      input.cost.loader(input.module) / (machine.has_gpus() ? machine.cores : std::min(machine.cores, machine.threads));
   const Seconds step = best.predicted.step;
-  const bool crowded = machine.threads > machine.cores && busy > 0.98 * step;
-  const bool loaded = loading > kLoading * step && busy + loading > kFull * step;
-  if (crowded || loaded || busy + loading >= step * kRounding) {
+  const Seconds cores = machine.has_gpus() ? loading : busy + loading;  // work of GPUs needs no cores
+  const bool crowded = machine.threads > machine.parallel_workers() && busy > 0.98 * step;
+  const bool loaded = loading > kLoading * step && cores > kFull * step;
+  if (crowded || loaded || cores >= step * kRounding) {
     const bool is_passes = program.stages.size() == 1 && machine.devices == 1 && loading < 0.01 * busy;
     made.limit = is_passes ? made.limit : Certificate::Limit::kCores;
-    made.busy = is_passes ? made.busy : busy + loading;
+    made.busy = is_passes ? made.busy : cores;
   }
   if (made.count > 0 && !input.hints.hinted) {
     made.limit = Certificate::Limit::kMemory;
@@ -237,7 +239,7 @@ Result<std::vector<Setting>> Certifier::in_order(std::vector<Setting> settings) 
     const BoundSetting times = bound_setting(setting, *own);
     const Seconds pipeline = bound_.all_passes(times) * (times.micro_batches + times.stages - 1) / times.stages +
                              times.head_passes * own->pass[0];
-    timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.cores), setting);
+    timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.parallel_workers()), setting);
   }
   std::ranges::stable_sort(timed, {}, [](const auto& one) { return one.first; });
   std::ranges::transform(timed, settings.begin(), [](const auto& one) { return one.second; });
@@ -251,7 +253,7 @@ Result<Seconds> Certifier::bound(const Setting& setting, Seconds enough) {
   const auto step = [&](Seconds makespan) {
     return input_.cost.step_with_loader(input_.module, makespan, all, 0) * kRounding;
   };
-  const Seconds cores = all / input_.machine.cores;
+  const Seconds cores = all / input_.machine.parallel_workers();
   const Seconds quick = std::max(cores, bound_.even_share(times));
   if (step(quick) >= enough) {
     return enough;

@@ -40,7 +40,7 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .cap = limits.stage,
                            .total = limits.total,
                            .nodes = node_limits(input.machine, mesh_of(input, setting), limits.nodes),
-                           .seconds_per_boundary_byte = 2 / input.cost.facts().bytes_per_second,
+                           .seconds_per_boundary_byte = 2 / input.cost.exchange_rate(),
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
@@ -153,7 +153,8 @@ void count_memory(const SearchInput& input, const Partition& cuts, Candidate& ca
     candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
   }
   candidate.all_stages = cuts.memory() * candidate.setting.replicas;
-  const std::vector<Bytes> none(input.machine.nodes() > 1 ? static_cast<size_t>(input.machine.nodes()) : 0, 0);
+  const bool in_nodes = input.machine.nodes() > 1 && !input.machine.has_gpus();
+  const std::vector<Bytes> none(in_nodes ? static_cast<size_t>(input.machine.nodes()) : 0, 0);
   for (const NodeLimit& node : node_limits(input.machine, mesh_of(input, candidate.setting), none)) {
     candidate.nodes.push_back(-node.space(cuts));
   }
