@@ -164,7 +164,7 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
     return stale("the mathematics of `" + training.model + "` is not that of plan " + plan.id);
   }
   if (plan.isa != facts.isa) {
-    return stale("plan " + plan.id + " is for " + plan.isa + ", these devices run " + facts.isa);
+    return stale("plan " + plan.id + " is for " + plan.isa + ", this processor runs " + facts.isa);
   }
   if (plan.facts_digest != facts.digest) {
     return stale("the kernels of this xrun are not those that plan " + plan.id + " was made for");

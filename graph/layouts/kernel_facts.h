@@ -30,6 +30,7 @@ struct KernelFacts {
   Flops flops_per_second_f32 = 1e11;  // speed of one worker, which is a core or a GPU, for the analytic cost
   Flops flops_per_second_bf16 = 2e11;
   double bytes_per_second = 1e10;  // bandwidth of one worker over an update's buffers
+  double host_rate = 0;            // bytes a second that a GPU copies from its host; 0: devices read the host's memory
   Seconds call = 2e-7;             // time to call a kernel with its arguments, or to launch one on a GPU
   std::string digest;              // digest of all fields above except times
 };

@@ -19,6 +19,7 @@ struct GpuDef {
   Flops flops_per_second_bf16 = 0;  // dense products with sums in f32
   Seconds launch = 0;               // time to start a kernel, an estimate: vendors publish none
   double link_rate = 0;             // bytes a second between two GPUs of a node, in each direction
+  double host_rate = 0;             // bytes a second between the GPU and its host, in each direction
 };
 
 // All kinds, in the order of their memory.

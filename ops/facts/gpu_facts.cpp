@@ -56,6 +56,7 @@ KernelFacts gpu_facts(const Graph& graph, int64_t norm_rows, bool training, bool
                     .flops_per_second_f32 = gpu.flops_per_second_f32,
                     .flops_per_second_bf16 = gpu.flops_per_second_bf16,
                     .bytes_per_second = gpu.bytes_per_second,
+                    .host_rate = gpu.host_rate,
                     .call = gpu.launch};
   std::string text = fmt::format("{};{};{};{}", facts.isa, norm_rows, training, deterministic);
   for (const Node& node : graph.nodes) {

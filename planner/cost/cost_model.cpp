@@ -111,6 +111,10 @@ Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t partials
   return ceil_div(meeting, workers) * ceil_div(blocks, meeting) * block;
 }
 
+Seconds CostModel::pass(Seconds block, double factor, int calls) const {
+  return machine_.has_gpus() ? std::max(block, factor * block - (factor - 1) * calls * facts_.call) : factor * block;
+}
+
 Seconds CostModel::head_products(double macs, bool bf16) const {
   const double rate = bf16 ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
   const double share = machine_.has_gpus() ? 1 : kHeadShare;
@@ -184,6 +188,10 @@ Seconds CostModel::sweep(Bytes bytes, int workers) const {
 }
 
 Seconds CostModel::copy(Bytes bytes) const { return hand_over() + static_cast<double>(bytes) / exchange_rate(); }
+
+Seconds CostModel::copy_from_host(Bytes bytes) const {
+  return facts_.host_rate > 0 ? hand_over() + static_cast<double>(bytes) / facts_.host_rate : copy(bytes);
+}
 
 Seconds CostModel::all_gather(Bytes bytes, int members) const {
   const double others = static_cast<double>(members - 1);

@@ -60,6 +60,10 @@ class CostModel {
   Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
   Seconds backward_pass(Seconds block, int64_t blocks, int64_t partials, int workers) const;
 
+  // Returns the time of a pass that takes `factor` times the time of a row block, in which `calls` kernels run. On GPUs
+  // a call spans all row blocks of the pass, so that its launch counts once.
+  Seconds pass(Seconds block, double factor, int calls) const;
+
   // Returns the time of a sweep of a head on a device with `workers` workers.
   Seconds head(const HeadSweep& sweep, int workers) const;
   // Returns the time of `macs` multiply-adds in the matrix products of a head, by one worker.
@@ -80,8 +84,9 @@ class CostModel {
   // Returns the bytes that devices of a node exchange in a second: through memory that they share, or over the link
   // between two GPUs.
   double exchange_rate() const { return machine_.has_gpus() ? machine_.device_link : facts_.bytes_per_second; }
-  // Returns the time to copy `bytes` between devices of a node.
+  // Return the time to copy `bytes` between devices of a node, and from the host to a GPU.
   Seconds copy(Bytes bytes) const;
+  Seconds copy_from_host(Bytes bytes) const;
   // Return the time of a collective over `members` members. `bytes` is the total that one member gathers or reduces
   // (docs/internals/algorithms.md, "Collective costs").
   Seconds all_gather(Bytes bytes, int members) const;

@@ -57,10 +57,21 @@ int maker_of(const Graph& graph, const Chain& chain, ValueId value, Phase phase)
                                                                  : -1;
 }
 
-BoundChain bound_chain(const Module& module, const Chain& chain) {
+// Returns the times of row blocks, on GPUs without the launches, which do not grow with the number of row blocks.
+std::vector<Seconds> bound_times(const std::vector<Seconds>& times, const Chain& chain, const CostModel& cost,
+                                 bool backward) {
+  std::vector<Seconds> made = times;
+  for (size_t i = 0; i < made.size() && cost.machine().has_gpus(); ++i) {
+    const double calls = backward ? static_cast<double>(chain.backward[i].size()) : 1.0;
+    made[i] = std::max(0.0, made[i] - calls * cost.facts().call);
+  }
+  return made;
+}
+
+BoundChain bound_chain(const Module& module, const Chain& chain, const CostModel& cost) {
   const Graph& graph = module.graph;
-  BoundChain made{.forward = {.times = chain.forward_time, .pairs = {}},
-                  .backward = {.times = chain.backward_time, .pairs = {}},
+  BoundChain made{.forward = {.times = bound_times(chain.forward_time, chain, cost, false), .pairs = {}},
+                  .backward = {.times = bound_times(chain.backward_time, chain, cost, true), .pairs = {}},
                   .joined = chain.joined,
                   .last_cut = chain.last_cut};
   const std::map<ParamId, double> counted = counted_weights(module, chain);
@@ -171,7 +182,8 @@ void add_kind(const Setting& setting, Certificate& made) {
 
 }  // namespace
 
-Certifier::Certifier(const SearchInput& input) : input_(input), bound_(bound_chain(input.module, input.chain)) {}
+Certifier::Certifier(const SearchInput& input)
+    : input_(input), bound_(bound_chain(input.module, input.chain, input.cost)) {}
 
 Result<const Certifier::Heads*> Certifier::heads(const Setting& setting) {
   const auto [at, added] = heads_.try_emplace({rows_of_head_pass(input_, setting), setting.head_devices});

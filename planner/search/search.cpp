@@ -44,8 +44,9 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
-    request.layers.push_back({.forward = factors.forward * chain.forward_time[i],
-                              .backward = factors.backward * chain.backward_time[i],
+    const auto calls = static_cast<int>(chain.backward[i].size());
+    request.layers.push_back({.forward = input.cost.pass(chain.forward_time[i], factors.forward, 1),
+                              .backward = input.cost.pass(chain.backward_time[i], factors.backward, calls),
                               .resident = chain.resident[i] + chain.gradients[i] * factors.partials,
                               .saved = chain.saved[i] * factors.blocks,
                               .incoming = chain.boundary[i] * factors.blocks,
@@ -296,7 +297,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
     at = std::max(at, known != stage_of.end() ? known->second : at);
     Stage& stage = made.stages[static_cast<size_t>(at)];
     stage.forward.push_back(chain.nodes[i]);
-    stage.forward_time += cost.forward_pass(chain.forward_time[i], blocks, machine.threads_of(0));
+    stage.forward_time += cost.pass(chain.forward_time[i], cost.forward_pass(1, blocks, machine.threads_of(0)), 1);
   }
   const int local = decision.micro_batches / decision.replicas;
   const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;

@@ -33,6 +33,7 @@ KernelFacts facts_on(const Module& prepared, const GpuDef& gpu) {
   facts.flops_per_second_f32 = gpu.flops_per_second_f32;
   facts.flops_per_second_bf16 = gpu.flops_per_second_bf16;
   facts.bytes_per_second = gpu.bytes_per_second;
+  facts.host_rate = gpu.host_rate;
   facts.call = gpu.launch;
   return facts;
 }
@@ -209,8 +210,8 @@ TEST(Gpus, RefuseWhatTheyCannotRun) {
     Subject lacking = plain;
     lacking.training_facts.nodes[i].missing = true;
     const Node& node = plain.training.graph.nodes[i];
-    EXPECT_EQ(code_of(lacking),
-              "XG0633 `" + std::string(node.op->name) + "` has no kernel for GPUs, and `" + node.path + "` needs it");
+    EXPECT_EQ(code_of(lacking), "XG0633 `" + std::string(node.op->name) + "` has no kernel for GPUs, and " +
+                                    (node.path.empty() ? "the model" : "`" + node.path + "`") + " needs it");
   }
   // CPUs have all kernels.
   Subject cpus = plain;

@@ -104,7 +104,13 @@ Status check_flags_of_gpus(const ClusterSpec& cluster, const GlobalOptions& opti
                        {"`{}` is about the processors of this machine, but the devices are {} GPUs", flag, cluster.gpu},
                        fmt::format("leave {} out, or leave `gpu` out of the cluster", flag));
   }
-  if (const int64_t all = cluster.nodes * cluster.gpus; options.devices > all) {
+  constexpr int64_t kMostDevices = 1024;  // as --devices
+  const int64_t all = cluster.nodes * cluster.gpus;
+  if (options.devices == 0 && all > kMostDevices) {
+    return usage_error("XG0636", {"the cluster has {} GPUs, and a plan at most {} devices", all, kMostDevices},
+                       fmt::format("plan for some of them: --devices {}", kMostDevices));
+  }
+  if (options.devices > all) {
     return usage_error("XG0636", {"`--devices {}` asks for more GPUs than the {} of the cluster", options.devices, all},
                        fmt::format("give at most --devices {}, or more `gpus`", all));
   }

@@ -19,6 +19,7 @@ TEST(GpuFacts, TheGlyphModelHasAllKernelsAndTheRatesOfTheVendor) {
     EXPECT_EQ(facts.isa, "h100");
     EXPECT_EQ(facts.bytes_per_second, 3.35e12);
     EXPECT_EQ(facts.call, h100().launch);
+    EXPECT_EQ(facts.host_rate, 64e9) << "PCIe of the fifth generation";
     ASSERT_EQ(facts.nodes.size(), module->graph.nodes.size());
     Bytes prepared = 0;
     for (size_t i = 0; i < facts.nodes.size(); ++i) {
