@@ -16,7 +16,7 @@ constexpr std::string_view kOnGpus[] = {
     // element-wise, with their gradients
     "relu", "relu.grad", "gelu", "gelu.grad", "silu", "silu.grad", "sigmoid", "sigmoid.grad", "tanh", "tanh.grad",
     "exp", "exp.grad", "log", "log.grad", "sqrt", "sqrt.grad", "erf", "erf.grad", "scale_shift", "scale_shift.grad",
-    "add", "sub", "mul", "bias.grad", "cast", "dropout", "map", "map.sum", "add.sum", "param.sum", "fill", "constant",
+    "add", "sub", "mul", "bias.grad", "cast", "dropout", "map", "map.sum", "add.sum", "param.sum", "fill",
     // rows
     "softmax", "softmax.grad", "l2norm", "l2norm.grad", "layer_norm", "layer_norm.grad", "rms_norm", "rms_norm.grad",
     "softmax_ce", "softmax_ce.dx", "accuracy",
@@ -25,8 +25,8 @@ constexpr std::string_view kOnGpus[] = {
     // pooling
     "max_pool", "max_pool.grad", "avg_pool", "avg_pool.grad", "global_avg_pool", "global_avg_pool.grad",
     // layouts
-    "flatten", "reshape", "stop_gradient", "transpose", "reorder", "slice", "slice.grad", "split", "concat",
-    "class_token", "class_token.grad", "position_embedding", "position_embedding.grad",
+    "flatten", "reshape", "stop_gradient", "transpose", "reorder", "slice", "slice.grad", "concat", "class_token",
+    "class_token.grad", "position_embedding", "position_embedding.grad",
     // products, convolutions and attention
     "linear", "linear.dx", "linear.dw", "matmul", "conv", "conv.dx", "conv.dw", "dwconv", "attention",
     "attention.grad"};
