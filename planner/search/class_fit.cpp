@@ -148,15 +148,17 @@ Error no_room(const Module& training, const Machine& machine, const MemoryLimits
   const auto& hint = training.schedule.memory_limit;
   const bool device = (hint || machine.has_gpus()) && least.device > limits.device;
   const bool node = !device && limits.node > 0 && least.total <= limits.total;
+  const bool of_gpu = device && machine.has_gpus() && limits.device == machine.device_memory;
   const std::string needs =
-      device ? format_bytes(least.device) + " on a device, and " + device_limit_text(machine, limits.device)
+      device ? format_bytes(least.device) + " on a device, and " +
+                   (of_gpu ? device_limit_text(machine, limits.device)
+                           : "`memory_limit` is " + format_bytes(limits.device))
       : node ? format_bytes(least.node) + " on a node, and " + format_bytes(limits.node) + " are usable on each"
              : format_bytes(least.total) + ", and " + format_bytes(limits.total) + " are usable";
   return {ErrorKind::kInfeasible, "XG0601", "not even a head of one class fits: a plan needs " + needs,
-          !device ? "free memory, lower `reserve` of the cluster, or make the other "
-                    "layers or the batch smaller"
-          : limits.device < machine.device_memory || !machine.has_gpus() ? "raise `memory_limit`, or leave it out"
-                                                                         : "make the other layers or the batch smaller",
+          of_gpu   ? "make the other layers or the batch smaller"
+          : device ? "raise `memory_limit`, or leave it out"
+                   : "free memory, lower `reserve` of the cluster, or make the other layers or the batch smaller",
           device && hint ? hint->span : training.train.batch_span};
 }
 
