@@ -106,6 +106,40 @@ Result<Plan> load_plan(const std::string& path) {
   return load_plan_bytes(bytes, path);
 }
 
+namespace {
+
+// Checks that the memory of a machine is sufficient for a plan.
+Status check_memory(const Plan& plan, const Module& training, const Machine& machine) {
+  const RunMemory memory = run_memory(training, plan.training, plan.inference);
+  for (const Program* program : {&plan.training, &plan.inference}) {
+    Bytes arenas = 0;
+    for (const Arena& arena : program->arenas) {
+      arenas += machine.has_gpus() && arena.device != kHost ? 0 : arena.bytes;
+    }
+    if (machine.memory > 0 && arenas > machine.memory) {
+      return stale("plan " + plan.id + " needs " + format_bytes(arenas) + " for a program, this machine has " +
+                   format_bytes(machine.memory) + " to give");
+    }
+  }
+  const Bytes bytes = memory.on_hosts();
+  if (machine.memory > 0 && bytes > machine.memory) {
+    return stale("plan " + plan.id + " needs " + format_bytes(bytes) + ", this machine has " +
+                 format_bytes(machine.memory) + " to give");
+  }
+  if (machine.has_gpus() && memory.largest_device() > machine.device_memory) {
+    return stale("plan " + plan.id + " needs " + format_bytes(memory.largest_device()) + " on a GPU, an " +
+                 machine.gpu + " has " + format_bytes(machine.device_memory));
+  }
+  const Bytes node = std::ranges::max(memory_of_nodes(plan.training, machine));
+  if (machine.nodes() > 1 && machine.node_memory > 0 && node > machine.node_memory) {
+    return stale("plan " + plan.id + " needs " + format_bytes(node) + " on a node, this machine has " +
+                 format_bytes(machine.node_memory) + " to give there");
+  }
+  return {};
+}
+
+}  // namespace
+
 Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
                    const Module* inference) {
   for (const SourceDigest& source : training.sources) {
@@ -141,14 +175,6 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
                  std::to_string(machine.devices) + " with " + std::to_string(machine.threads));
   }
   for (const Program* program : {&plan.training, &plan.inference}) {
-    Bytes arenas = 0;
-    for (const Arena& arena : program->arenas) {
-      arenas += arena.bytes;
-    }
-    if (machine.memory > 0 && arenas > machine.memory) {
-      return stale("plan " + plan.id + " needs " + format_bytes(arenas) + " for a program, this machine has " +
-                   format_bytes(machine.memory) + " to give");
-    }
     for (int device = 0; device < machine.devices; ++device) {
       if (program->threads[static_cast<size_t>(device)] != machine.threads_of(device)) {
         return stale("plan " + plan.id + " gives device " + std::to_string(device) + " " +
@@ -157,16 +183,7 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
       }
     }
   }
-  const Bytes bytes = run_memory(training, plan.training, plan.inference).sum();
-  if (machine.memory > 0 && bytes > machine.memory) {
-    return stale("plan " + plan.id + " needs " + format_bytes(bytes) + ", this machine has " +
-                 format_bytes(machine.memory) + " to give");
-  }
-  const Bytes node = std::ranges::max(memory_of_nodes(plan.training, machine));
-  if (machine.nodes() > 1 && machine.node_memory > 0 && node > machine.node_memory) {
-    return stale("plan " + plan.id + " needs " + format_bytes(node) + " on a node, this machine has " +
-                 format_bytes(machine.node_memory) + " to give there");
-  }
+  XRUN_TRY(check_memory(plan, training, machine));
   XRUN_TRY(verify_structure(plan.training, &training.graph));
   XRUN_TRY(verify_module(plan.training, training));
   XRUN_TRY(verify_hints(plan.training, training, machine));

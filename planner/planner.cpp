@@ -34,9 +34,10 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
 // Rejects a plan for a growing batch if one of its smaller steps does not fit into memory. The search compares plans
 // only by their largest steps; smaller steps rarely need more memory.
 Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
-  const Bytes all = run_memory(training, plan.training, plan.inference).sum();
+  const RunMemory memory = run_memory(training, plan.training, plan.inference);
+  const Bytes all = memory.sum();
   const Bytes node = limits.node > 0 ? std::ranges::max(memory_of_nodes(plan.training, plan.machine)) : 0;
-  if (plan.smaller.empty() || limits.share(all, largest_device_of(plan.training), node) <= 1) {
+  if (plan.smaller.empty() || limits.share(all, memory.largest_device(), node) <= 1) {
     return {};
   }
   return Error{ErrorKind::kInfeasible, "XG0601",
@@ -94,6 +95,8 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options) {
   const bool deterministic = options.deterministic || training.train.deterministic;
   XRUN_TRY(check_size(training, true));
+  XRUN_TRY(check_gpus(training, training_facts, machine));
+  XRUN_TRY(check_gpus(inference, inference_facts, machine));
   XRUN_TRY(check_memory(training.cluster, machine));
   const CostModel cost(training_facts, machine);
   const CostModel inference_cost(inference_facts, machine);

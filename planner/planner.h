@@ -15,6 +15,10 @@ namespace xrun::planner {
 // before them, a graph is rejected only if no pass can make it small enough. Errors: XG0198, XG0303.
 Status check_size(const Module& module, bool prepared);
 
+// Rejects a prepared module that the GPUs of a machine cannot run: one with operators without kernels for them, or with
+// settings for which they have no instructions. Errors: kContent XG0633, XG0634, with the place in the text.
+Status check_gpus(const Module& module, const KernelFacts& facts, const Machine& machine);
+
 // Returns the plan with the least predicted time among all legal settings that the hints of `training.schedule` leave
 // open. `training` is the module prepared with its backward part, `inference` the module prepared without it; each has
 // the facts of its own kernels. Errors: kInfeasible XG0601 if no plan fits, with changes of the text that would fit;

@@ -17,18 +17,21 @@ struct KernelFact {
   std::optional<Seconds> time;   // time of the call, measured or given by the user; nullopt: use the analytic cost
   std::vector<Seconds> prepare;  // per input: time to make the prepared form; empty: unknown
   double work = 1;               // cost of the kernel's arithmetic as a fraction of the operator's flops
+  bool missing = false;          // the kind of device has no kernel for the operator
 };
 
 struct KernelFacts {
-  std::string isa;  // "avx512_bf16"
+  std::string isa;  // "avx512_bf16"; for GPUs their kind, "h100"
   bool measured = false;
   std::vector<KernelFact> nodes;  // the facts of each node; index: NodeId
   Seconds sample = 0;             // time of one core to read and transform a training sample; 0: unknown
   // The seconds of one multiply-add in a head pass, which makes rows · classes · dim of them; 0: unknown.
   double head_seconds_per_mac = 0;
-  Flops flops_per_second_f32 = 1e11;  // speed of one core, for the analytic cost
+  Flops flops_per_second_f32 = 1e11;  // speed of one worker, which is a core or a GPU, for the analytic cost
   Flops flops_per_second_bf16 = 2e11;
-  double bytes_per_second = 1e10;  // bandwidth of one core over an update's buffers
+  double bytes_per_second = 1e10;  // bandwidth of one worker over an update's buffers
+  double host_rate = 0;            // bytes a second that a GPU copies from its host; 0: devices read the host's memory
+  Seconds call = 2e-7;             // time to call a kernel with its arguments, or to launch one on a GPU
   std::string digest;              // digest of all fields above except times
 };
 

@@ -22,7 +22,9 @@ struct NetworkSpec {
 
 struct ClusterSpec {
   std::string name;
-  std::string cpu;  // name of the processor in reports; empty: "cpu"
+  std::string cpu;   // name of the processor in reports; empty: "cpu"
+  std::string gpu;   // GpuDef::name: the devices of a node are its GPUs; empty: they are its cores
+  int64_t gpus = 1;  // GPUs of a node
   int64_t nodes = 1;
   NetworkSpec network;
   int64_t cores = 0;   // cores of a node; 0: detect

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/settings/gpu_def.h"
 #include "lang/lower/module_builder.h"
 #include "lang/text/nearest.h"
 
@@ -26,6 +27,15 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   cluster.name = decl ? std::string(decl.decl->name.text) : "";
   cluster.span = settings.root.span;
   lower_settings(settings.root, DeclKind::kCluster, {}, scope);
+  const SettingNode* node = settings.root.find("node");
+  const SettingNode* gpus = node != nullptr ? node->find("gpus") : nullptr;
+  const GpuDef* gpu = find_gpu(cluster.gpu);
+  cluster.gpu = gpu != nullptr ? gpu->name : "";
+  if (gpu == nullptr && cluster.gpus > 1) {
+    ev_.refuse("XG0513", gpus != nullptr ? gpus->span : cluster.span,
+               {"`gpus` without `gpu`: the kind of the GPUs is missing"}, "a plan depends on their memory and speed",
+               {"say which they are: gpu = h100"});
+  }
   const SettingNode* network = settings.root.find("network");
   if (cluster.nodes > 1 && !cluster.network.known() && (network == nullptr || word(*network) == "none")) {
     const SettingNode* nodes = settings.root.find("nodes");

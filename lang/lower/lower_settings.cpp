@@ -195,8 +195,6 @@ void ModuleBuilder::check_choice(const SettingNode& node, Scope& scope, const Se
   say_later(node, def);
 }
 
-void ModuleBuilder::say_unread(const SettingNode& node, Scope&, const SettingDef& def) { say_later(node, def); }
-
 void ModuleBuilder::say_later(const SettingNode& node, const SettingDef& def) {
   const std::string_view place =
       def.group.empty() ? def.kind == DeclKind::kTrain ? std::string_view() : keyword_of(def.kind) : def.group;
@@ -205,7 +203,7 @@ void ModuleBuilder::say_later(const SettingNode& node, const SettingDef& def) {
   if (def.instead.empty() && (def.fallback == "none" || def.fallback == "all")) {
     fix = replacement({"leave it out, or write `{}`", def.fallback}, value_span(node), std::string(def.fallback));
   }
-  ev_.not_yet(node.key_span, def.what.empty() ? path : fmt::format(fmt::runtime(def.what), word(node)), std::move(fix));
+  ev_.not_yet(node.key_span, path, std::move(fix));
 }
 
 }  // namespace xrun::lang

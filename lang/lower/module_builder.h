@@ -59,10 +59,7 @@ class ModuleBuilder {
   void store(const SettingNode& node, Scope& scope, const SettingDef& def);  // stores a value of the member's type
   template <auto kMember>
   void store_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
-  template <class T>
-  void check(const SettingNode& node, Scope& scope, const SettingDef& def);  // checks a value of type T, stores nothing
   void check_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
-  void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_classes(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_moved_class(const SettingNode& node, const std::string& input);

@@ -33,10 +33,9 @@ constexpr double kMostSteps = 0x1p50;
 constexpr double kMostSamples = 1 << 30;  // samples per batch; bounded because the planner tries all divisors
 constexpr double kMostCores = 1024;       // the limit of --devices
 constexpr double kMostNodes = 1024;
+constexpr double kMostGpus = 1024;
 constexpr double kMostBytes = 1e6 * 0x1p40;
 
-constexpr std::string_view kCpuNode =
-    "leave it out: this edition computes on processors, which `cores` and `memory` describe";
 constexpr std::string_view kShardLines = "write a group for each head\nshard HEAD {\n  over = 2\n}";
 
 using B = ModuleBuilder;
@@ -206,8 +205,8 @@ constexpr SettingDef kSettings[] = {
         "none)",
         "none", "what joins the machines: the rate of each machine's link, in each direction",
         Access(&B::lower_network, show_network)},
-    Def{kCluster, "", "node", "{ cpu, cores, memory, storage }", "detected", "one machine", &B::lower_group}.such_as(
-        "write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
+    Def{kCluster, "", "node", "{ cpu, cores, memory, storage, gpu, gpus }", "detected", "one machine", &B::lower_group}
+        .such_as("write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
     Def{kCluster, "node", "cpu", "name or str", "cpu", "the name of the processor in reports",
         Access(&B::lower_cpu, &show_member<&ClusterSpec::cpu>)},
     Def{kCluster, "node", "cores", "auto, int", "auto", "how many cores the planner may use; auto: all",
@@ -217,13 +216,14 @@ constexpr SettingDef kSettings[] = {
     Def{kCluster, "node", "storage", "rate", "none",
         "how fast its files are read and written: gives the predicted time of saves", kStored<&ClusterSpec::storage>,
         1},
-    Def{kCluster, "node", "gpus", "int", "0", "how many GPUs it has", &B::check<int64_t>, 0, kMany}.not_yet(
-        "a `gpu` in a cluster", kCpuNode),
-    Def{kCluster, "node", "gpu", "name", "none", "the kind of its GPUs", &B::say_unread}.not_yet("a `gpu` in a cluster",
-                                                                                                 kCpuNode),
+    Def{kCluster, "node", "gpu", "none, h100, h100_80g, h200", "none",
+        "the kind of its GPUs, which are the devices of plans; `h100_80g` is `h100`",
+        Access(&B::store_choice<&ClusterSpec::gpu>, &show_member<&ClusterSpec::gpu>)},
+    Def{kCluster, "node", "gpus", "int", "1", "how many GPUs of this kind it has", kStored<&ClusterSpec::gpus>, 1,
+        kMostGpus},
     Def{kCluster, "node", "link", "nvlink(rate: quantity), pcie(rate: quantity)", "detected", "what joins its GPUs",
         &B::check_choice}
-        .not_yet(),
+        .not_yet("leave it out: plans take the published rate of NVLink"),
     Def{kCluster, "", "reserve", "auto, size", "auto", "memory that is left unused", kStored<&ClusterSpec::reserve>, 0,
         kMostBytes},
 

@@ -56,14 +56,13 @@ struct SettingDef {
   bool is_learned = false;   // learned weights depend on it, and the graph does not contain it already
   Math math = nullptr;       // its lines of the math text; null: its key and its value
   bool later = false;        // a value other than the default is rejected with XG0199
-  std::string_view what;     // its name in XG0199; empty: its path
-  std::string_view instead;  // the fix of XG0199; empty: "leave it out"
+  std::string_view instead;  // the fix of XG0199
   std::string_view choices;  // words and calls, if `type` describes them in another way
   std::string_view example;  // a line for a required setting; for a group the title of a fix and its lines
 
   // These functions return copies with further fields.
   constexpr SettingDef learned(Math lines = nullptr) const;
-  constexpr SettingDef not_yet(std::string_view what_it_is = {}, std::string_view fix = {}) const;
+  constexpr SettingDef not_yet(std::string_view fix) const;
   constexpr SettingDef of_choices(std::string_view words) const;
   constexpr SettingDef such_as(std::string_view text) const;
 
@@ -97,10 +96,9 @@ constexpr SettingDef SettingDef::learned(Math lines) const {
   return made;
 }
 
-constexpr SettingDef SettingDef::not_yet(std::string_view what_it_is, std::string_view fix) const {
+constexpr SettingDef SettingDef::not_yet(std::string_view fix) const {
   SettingDef made = *this;
   made.later = true;
-  made.what = what_it_is;
   made.instead = fix;
   return made;
 }

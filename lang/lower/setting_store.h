@@ -67,20 +67,7 @@ std::optional<T> ModuleBuilder::check_value(const SettingNode& node, Scope& scop
   if ((def.fallback == "auto" || def.fallback == "none") && symbol(node) == def.fallback) {
     return std::nullopt;
   }
-  const auto value = read<T>(node, scope, def);
-  bool is_default = false;
-  if constexpr (std::is_integral_v<T>) {
-    is_default = value && fmt::format("{}", *value) == def.fallback;
-  }
-  if (value && def.later && !is_default) {
-    say_later(node, def);
-  }
-  return value;
-}
-
-template <class T>
-void ModuleBuilder::check(const SettingNode& node, Scope& scope, const SettingDef& def) {
-  check_value<T>(node, scope, def);
+  return read<T>(node, scope, def);
 }
 
 template <auto kMember>

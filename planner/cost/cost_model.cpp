@@ -13,9 +13,6 @@
 namespace xrun::planner {
 namespace {
 
-// The time to call a kernel through its object, with its arguments. Measurements give a few tenths of a microsecond.
-constexpr Seconds kCall = 2e-7;
-
 // The times to read a field of a sample, and to run one stage of the data pipeline over one element of it. The three
 // stages of the glyph model take 4.3 us for 1 024 pixels (docs/reference/benchmarks.md, "Figures"); a row of the digits
 // with its label takes 0.7 us.
@@ -95,7 +92,7 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t norm_rows) const 
   const auto rows = static_cast<double>(norm_rows);
   const Seconds arithmetic = work * cost.flops * rows / rate;
   const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
-  return kCall + std::max(arithmetic, memory);
+  return facts_.call + std::max(arithmetic, memory);
 }
 
 Seconds CostModel::prepare(NodeId id, int input) const {
@@ -114,22 +111,34 @@ Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t partials
   return ceil_div(meeting, workers) * ceil_div(blocks, meeting) * block;
 }
 
+Seconds CostModel::pass(Seconds block, double factor, int calls) const {
+  return machine_.has_gpus() ? std::max(block, factor * block - (factor - 1) * calls * facts_.call) : factor * block;
+}
+
 Seconds CostModel::head_products(double macs, bool bf16) const {
   const double rate = bf16 ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
-  return facts_.head_seconds_per_mac > 0 ? macs * facts_.head_seconds_per_mac : 2 * macs / (kHeadShare * rate);
+  const double share = machine_.has_gpus() ? 1 : kHeadShare;
+  return facts_.head_seconds_per_mac > 0 ? macs * facts_.head_seconds_per_mac : 2 * macs / (share * rate);
+}
+
+// A kernel is launched for each class block. Its logits leave the multiprocessors only if they are kept.
+Seconds CostModel::head_on_gpu(const HeadSweep& sweep) const {
+  const Seconds products = head_products(sweep.rows * sweep.classes * sweep.dim * sweep.macs, sweep.bf16);
+  return sweep.blocks * facts_.call +
+         std::max(products, sweep.classes * sweep.dim * sweep.bytes_of_element() / facts_.bytes_per_second);
 }
 
 Seconds CostModel::head(const HeadSweep& sweep, int workers) const {
+  if (machine_.has_gpus()) {
+    return head_on_gpu(sweep);
+  }
   const double logits = sweep.rows * sweep.classes;
   const double elements = sweep.classes * sweep.dim;
   Seconds time =
       head_products(logits * sweep.dim * sweep.macs, sweep.bf16) + (sweep.apart ? sweep.classes * kRowApart : 0.0);
   if (facts_.head_seconds_per_mac == 0) {
-    const double bytes =
-        static_cast<double>(element_bytes(sweep.weights)) * (sweep.updates ? 2 : 1) +
-        static_cast<double>(element_bytes(sweep.state_format)) * (sweep.updates ? 2 * sweep.states : 0);
     time += logits * kLogit / facts_.flops_per_second_f32 + sweep.rows * sweep.blocks * kBlockRow +
-            elements * bytes / facts_.bytes_per_second;
+            elements * sweep.bytes_of_element() / facts_.bytes_per_second;
   }
   const bool narrow = sweep.weights != RowFormat::kF32;
   const double states = sweep.state_format != RowFormat::kF32 ? sweep.states : 0;
@@ -178,18 +187,20 @@ Seconds CostModel::sweep(Bytes bytes, int workers) const {
   return static_cast<double>(bytes) / facts_.bytes_per_second / static_cast<double>(workers);
 }
 
-Seconds CostModel::copy(Bytes bytes) const {
-  return hand_over() + static_cast<double>(bytes) / facts_.bytes_per_second;
+Seconds CostModel::copy(Bytes bytes) const { return hand_over() + static_cast<double>(bytes) / exchange_rate(); }
+
+Seconds CostModel::copy_from_host(Bytes bytes) const {
+  return facts_.host_rate > 0 ? hand_over() + static_cast<double>(bytes) / facts_.host_rate : copy(bytes);
 }
 
 Seconds CostModel::all_gather(Bytes bytes, int members) const {
   const double others = static_cast<double>(members - 1);
-  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second;
+  return hand_over() * others + static_cast<double>(bytes) / exchange_rate();
 }
 
 Seconds CostModel::reduce_scatter(Bytes bytes, int members) const {
   const double others = static_cast<double>(members - 1);
-  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second;
+  return hand_over() * others + static_cast<double>(bytes) / exchange_rate();
 }
 
 double CostModel::crowding(int devices) const {
@@ -197,7 +208,7 @@ double CostModel::crowding(int devices) const {
   for (int d = 0; d < std::min(devices, machine_.devices); ++d) {
     threads += machine_.threads_of(d);
   }
-  return std::max(1.0, static_cast<double>(threads) / static_cast<double>(machine_.cores));
+  return std::max(1.0, static_cast<double>(threads) / static_cast<double>(machine_.parallel_workers()));
 }
 
 Seconds CostModel::loader(const Module& module) const {
@@ -222,8 +233,11 @@ Seconds CostModel::loader(const Module& module) const {
 }
 
 Seconds CostModel::step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const {
-  const int workers = std::min(machine_.cores, machine_.threads);
   const Seconds loading = loader(module);
+  if (machine_.has_gpus()) {
+    return std::max(makespan, loading / machine_.cores);
+  }
+  const int workers = std::min(machine_.cores, machine_.threads);
   const Seconds row = loading / static_cast<double>(std::max<int64_t>(1, module.train.batch));
   // A worker that is in a task of the loader cannot start work of the step until the task ends. This delays the step by
   // a whole task at its start, and by half a task on average after each wait.

@@ -1,6 +1,7 @@
-// Cost model: predicts the seconds that kernels, head passes, updates and copies take on CPU devices of one process. If
+// Cost model: predicts the seconds that kernels, head passes, updates and copies take on the devices of one process. If
 // KernelFacts has a time of a kernel, measured or given by the user, the model uses it. Otherwise it uses the larger of
-// the kernel's arithmetic time and memory time, by the operator's formulae.
+// the kernel's arithmetic time and memory time, by the operator's formulae. On GPUs all work takes this larger time and
+// the launches of its kernels.
 #pragma once
 
 #include "graph/graph.h"
@@ -33,6 +34,12 @@ struct HeadSweep {
   RowFormat weights = RowFormat::kF32;
   RowFormat state_format = RowFormat::kF32;
   int states = 0;
+
+  // Returns the bytes that the sweep reads and writes for each element of the class weights.
+  double bytes_of_element() const {
+    return static_cast<double>(element_bytes(weights)) * (updates ? 2 : 1) +
+           static_cast<double>(element_bytes(state_format)) * (updates ? 2 * states : 0);
+  }
 };
 
 class CostModel {
@@ -53,6 +60,10 @@ class CostModel {
   Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
   Seconds backward_pass(Seconds block, int64_t blocks, int64_t partials, int workers) const;
 
+  // Returns the time of a pass that takes `factor` times the time of a row block, in which `calls` kernels run. On GPUs
+  // a call spans all row blocks of the pass, so that its launch counts once.
+  Seconds pass(Seconds block, double factor, int calls) const;
+
   // Returns the time of a sweep of a head on a device with `workers` workers.
   Seconds head(const HeadSweep& sweep, int workers) const;
   // Returns the time of `macs` multiply-adds in the matrix products of a head, by one worker.
@@ -70,15 +81,21 @@ class CostModel {
   // Returns the time of elementwise work, such as an update, that reads and writes `bytes` in all.
   Seconds sweep(Bytes bytes, int workers) const;
 
-  // Returns the time to copy `bytes` between devices, through memory that all devices share.
+  // Returns the bytes that devices of a node exchange in a second: through memory that they share, or over the link
+  // between two GPUs.
+  double exchange_rate() const { return machine_.has_gpus() ? machine_.device_link : facts_.bytes_per_second; }
+  // Return the time to copy `bytes` between devices of a node, and from the host to a GPU.
   Seconds copy(Bytes bytes) const;
+  Seconds copy_from_host(Bytes bytes) const;
   // Return the time of a collective over `members` members. `bytes` is the total that one member gathers or reduces
   // (docs/internals/algorithms.md, "Collective costs").
   Seconds all_gather(Bytes bytes, int members) const;
   Seconds reduce_scatter(Bytes bytes, int members) const;
   // Returns the time to hand a task from one thread to another, which parks one thread and wakes the other; 0 if there
-  // is only one thread.
-  Seconds hand_over() const { return machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6; }
+  // is only one thread. A GPU needs the time of a launch.
+  Seconds hand_over() const {
+    return machine_.has_gpus() ? facts_.call : machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6;
+  }
 
   // Returns the factor by which all work slows down while the first `devices` devices work at once, if there are more
   // threads than cores. The times above assume a core for each thread.
@@ -87,7 +104,8 @@ class CostModel {
   // Returns the time to read and transform the samples of a step on one core: the measured time of a sample, or a
   // formula that does not count the decoding of pictures.
   Seconds loader(const Module& module) const;
-  // Returns the duration of a step whose workers also run the loader. Without the loader the program takes `makespan`,
+  // Returns the duration of a step whose workers also run the loader; steps of GPUs wait only for its samples. Without
+  // the loader the program takes `makespan`,
   // keeps workers busy for `work` seconds in total, and lets a worker wait `waits` times
   // (docs/internals/algorithms.md, "The loader's share").
   Seconds step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const;
@@ -96,6 +114,8 @@ class CostModel {
   const Machine& machine() const { return machine_; }
 
  private:
+  Seconds head_on_gpu(const HeadSweep& sweep) const;
+
   const KernelFacts& facts_;
   const Machine& machine_;
 };

@@ -133,8 +133,9 @@ Seconds communication_time(const Program& program, const Instruction& instructio
   const Bytes bytes = instruction.bytes > 0 ? instruction.bytes : bytes_of(program, instruction.writes);
   switch (instruction.kind) {
     case Kind::kSend:
-    case Kind::kCopy:
       return cost.copy(bytes);
+    case Kind::kCopy:
+      return program.buffer(instruction.reads.front()).device == kHost ? cost.copy_from_host(bytes) : cost.copy(bytes);
     case Kind::kAllGather:
       return cost.all_gather(bytes, members);
     case Kind::kReduceScatter:

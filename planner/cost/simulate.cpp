@@ -133,7 +133,7 @@ class ProgramRun {
       : program_(program), cores_(cores), waiting_(make_waiting(program)), units_(make_units(program, unit_of_)) {
     times_.instructions.resize(program.instructions.size());
   }
-  ProgramRun(const Program& program, const Machine& machine) : ProgramRun(program, machine.cores) {
+  ProgramRun(const Program& program, const Machine& machine) : ProgramRun(program, machine.parallel_workers()) {
     loads_ = link_loads(program, machine);
     links_.resize(static_cast<size_t>(machine.nodes()));
     rate_ = machine.network.rate;

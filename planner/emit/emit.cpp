@@ -214,6 +214,7 @@ Result<Program> Emitter::run() {
   program_.deterministic = decision_.deterministic;
   program_.devices = request_.machine.devices;
   program_.device_nodes = request_.machine.device_nodes;
+  program_.gpu = request_.machine.gpu;
   for (int device = 0; device < program_.devices; ++device) {
     program_.threads.push_back(request_.machine.threads_of(device));
   }

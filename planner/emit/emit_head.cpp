@@ -176,13 +176,13 @@ void Emitter::emit_head_pass(int pass) {
 
 void Emitter::emit_head_pass(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
-  // Batch inputs of a pass, such as labels, are copied if their rows are not contiguous in the batch.
+  // Batch inputs of a pass, such as labels, are copied to GPUs, and if their rows are not contiguous in the batch.
   for (const int device : shard_devices(head)) {
     Instruction copy{
         .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
     for (const ValueId value : {plan.feature, plan.label, plan.row_factor}) {
       const auto input = value.valid() ? inputs_.find(value) : inputs_.end();
-      if (apart(head) && input != inputs_.end()) {
+      if ((apart(head) || on_gpus()) && input != inputs_.end()) {
         add_copy(head, input->second, pass_buffer(head, value, device, pass), copy);
       }
     }
@@ -215,8 +215,8 @@ void Emitter::emit_pass_copies(size_t head, int pass) {
       }
     }
     if (plan.update_sweep) {
-      for (const ValueId value : {plan.feature, plan.label}) {
-        if (value.valid() && !inputs_.contains(value)) {
+      for (const ValueId value : {plan.feature, plan.label, plan.row_factor}) {
+        if (value.valid() && (on_gpus() || !inputs_.contains(value))) {
           add_copy(head, pass_buffer(head, value, device, pass), pass_buffer(head, value, device, -1), copy);
         }
       }

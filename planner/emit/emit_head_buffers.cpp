@@ -140,10 +140,12 @@ void Emitter::add_graph_buffers(size_t head) {
   add_one(Purpose::kHeadBuild, bytes[2], ".build");
 }
 
-// Returns the buffer with the rows of a pass on a shard's device. The first call adds the buffer.
+// Returns the buffer with the rows of a pass on a shard's device. The first call adds the buffer. Heads on GPUs have
+// copies of all inputs.
 BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) {
   const HeadPlan& plan = program_.heads[head];
-  if (const auto input = inputs_.find(value); input != inputs_.end() && (pass < 0 || !apart(head))) {
+  const bool reads_host = !on_gpus() && (pass < 0 || !apart(head));
+  if (const auto input = inputs_.find(value); input != inputs_.end() && reads_host) {
     return input->second;
   }
   const bool whole = pass < 0 || plan.rows == program_.batch || (plan.update_sweep && !apart(head));

@@ -169,8 +169,8 @@ void Emitter::add_results(size_t head, Instruction& instruction) {
   }
 }
 
-// Adds the operands of a copy of the rows of a pass: a pair for every replica and, if best classes of logits are
-// copied, for each of the two tensors (classes and logits).
+// Adds the operands of a copy of the rows of a pass: one pair if they are the rows of the batch, else a pair for every
+// replica, and for each of the two tensors (classes and logits) if best classes of logits are copied.
 void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instruction& copy) const {
   const HeadPlan& plan = program_.heads[head];
   const Buffer& from = program_.buffer(from_id);
@@ -179,15 +179,16 @@ void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instructio
   const Bytes row = best                                    ? plan.top_k * 4
                     : from.purpose == Purpose::kHeadSoftmax ? kHeadSoftmaxRow
                                                             : type(from.value).bytes(1, program_.norm_rows);
+  const bool all = plan.rows == program_.batch;
   for (int part = 0; part < (best ? 2 : 1); ++part) {
-    for (int replica = 0; replica < program_.replicas; ++replica) {
-      const int micro_batch = global_micro_batch(replica, copy.head_pass);
+    for (int replica = 0; replica < (all ? 1 : program_.replicas); ++replica) {
+      const int micro_batch = all ? 0 : global_micro_batch(replica, copy.head_pass);
       const auto add_operand = [&](Role role, Access access, const Buffer& buffer) {
         copy.operands.push_back({.role = role,
                                  .access = access,
                                  .buffer = buffer.id,
                                  .offset = head_row(head, buffer, micro_batch) * row + part * (buffer.bytes / 2),
-                                 .bytes = program_.micro_batch_rows() * row});
+                                 .bytes = (all ? program_.batch : program_.micro_batch_rows()) * row});
       };
       add_operand(Role::kFrom, Access::kRead, from);
       add_operand(Role::kTo, Access::kWrite, to);

@@ -19,6 +19,20 @@ Operand Emitter::scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) co
           .step = buffer.bytes / program_.threads[static_cast<size_t>(buffer.device)]};
 }
 
+// Returns an operand for a value that is local to a pass. On GPUs its row blocks are contiguous.
+Operand Emitter::local_operand(BufferId scratch, const LocalValue& local) const {
+  if (!on_gpus()) {
+    return scratch_operand(scratch, local.offset, local.bytes);
+  }
+  const TensorType& of = type(local.value);
+  const Bytes block = of.bytes(program_.norm_rows, program_.norm_rows);
+  return {.by = By::kBlock,
+          .buffer = scratch,
+          .offset = local.offset,
+          .bytes = block,
+          .step = of.has_batch() || of.per_block() ? block : 0};
+}
+
 Operand Emitter::whole(Role role, Access access, BufferId buffer) const {
   return {.role = role, .access = access, .buffer = buffer, .bytes = program_.buffer(buffer).bytes};
 }
@@ -96,15 +110,13 @@ void Emitter::add_node_operands(Instruction& instruction, const BlockLayout& lay
     };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto local = locals.find(node.inputs[i]);
-      add_operand(local == locals.end() ? input_operand(instruction, id, i)
-                                        : scratch_operand(scratch, local->second->offset, local->second->bytes),
+      add_operand(local == locals.end() ? input_operand(instruction, id, i) : local_operand(scratch, *local->second),
                   Role::kInput, Access::kRead, i);
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const auto local = locals.find(node.outputs[i]);
       if (local != locals.end()) {
-        add_operand(scratch_operand(scratch, local->second->offset, local->second->bytes), Role::kOutput,
-                    Access::kWrite, i);
+        add_operand(local_operand(scratch, *local->second), Role::kOutput, Access::kWrite, i);
         continue;
       }
       const BufferId buffer = place(node.outputs[i], instruction.device, instruction.micro_batch);

@@ -93,7 +93,7 @@ void Emitter::cut_last_pass() {
           (use.last_read >= end ? open.kept : locals).push_back(use.value);
         }
       }
-      open.layout = layout_block(graph_, request_.facts, open.nodes, locals, program_.norm_rows);
+      open.layout = layout_block(graph_, request_.facts, open.nodes, locals, local_rows(), program_.norm_rows);
       segments_.push_back(std::move(open));
       open = {.first_bucket = b + 1};
       begin = end;

@@ -29,47 +29,16 @@ void Emitter::fill_stages() {
       const bool has_copy = holder(param, stage.index) == param;
       stage.parameter_bytes += has_copy ? align_up(type(graph_.param(param).value).bytes(0, g)) : 0;
     }
-    forward_layouts_.push_back(layout_block(graph_, request_.facts, stage.forward, flow.forward_locals, g));
+    forward_layouts_.push_back(
+        layout_block(graph_, request_.facts, stage.forward, flow.forward_locals, local_rows(), g));
     std::vector<NodeId> nodes = stage.recomputed;
     nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
     backward_layouts_.emplace_back();
     if (program_.training && !nodes.empty()) {
-      backward_layouts_.back() = layout_block(graph_, request_.facts, nodes, flow.backward_locals, g);
+      backward_layouts_.back() = layout_block(graph_, request_.facts, nodes, flow.backward_locals, local_rows(), g);
     }
   }
   cut_last_pass();
-}
-
-// Adds the host buffers for the inputs that stages and heads read, one for each position of the loader's ring.
-void Emitter::add_inputs() {
-  std::set<ValueId> read;
-  for (const StageFlow& flow : flow_.stages) {
-    read.insert(flow.inputs_forward.begin(), flow.inputs_forward.end());
-    read.insert(flow.inputs_backward.begin(), flow.inputs_backward.end());
-  }
-  for (const HeadPlan& head : program_.heads) {
-    read.insert(head.feature);
-    read.insert(head.label);
-    read.insert(head.row_factor);
-  }
-  for (const NamedValue& input : graph_.inputs) {
-    if (!read.contains(input.value)) {
-      continue;
-    }
-    for (int position = 0; position < request_.input_ring; ++position) {
-      const BufferId id = add_buffer({.device = kHost,
-                                      .purpose = Purpose::kInput,
-                                      .bytes = type(input.value).bytes(program_.batch, program_.norm_rows),
-                                      .persistent = true,
-                                      .value = input.value,
-                                      .ring = position,
-                                      .replica = -1,
-                                      .name = input.name + "." + std::to_string(position)});
-      if (position == 0) {
-        inputs_[input.value] = id;
-      }
-    }
-  }
 }
 
 void Emitter::add_parameters() {
@@ -222,6 +191,9 @@ void Emitter::emit_pass(int stage_index, int replica, int index, bool backward, 
                    .micro_batch = micro_batch,
                    .nodes = segment.nodes,
                    .predicted = segment.time};
+  if (on_gpus()) {
+    emit_input_copies(pass);
+  }
   for (const ValueId value : segment.kept) {
     if (!place(value, pass.device, micro_batch).valid()) {
       add_activation(value, pass.device, replica, micro_batch);

@@ -1,6 +1,7 @@
-// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
-// emit_head_statistics.cpp, emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp,
-// emit_segments.cpp, emit_tied_sums.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
+// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_inputs.cpp, emit_head.cpp,
+// emit_head_buffers.cpp, emit_head_statistics.cpp, emit_dx.cpp, emit_update.cpp, emit_compression.cpp,
+// emit_replica_sums.cpp, emit_segments.cpp, emit_tied_sums.cpp and, for operands, emit_operands.cpp and
+// emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -47,7 +48,6 @@ class Emitter {
 
   // emit_stage.cpp
   void fill_stages();
-  void add_inputs();
   void add_parameters();
   void add_parameter(ParamId param, int stage, int replica);
   void add_row_buffers();
@@ -56,12 +56,17 @@ class Emitter {
   void emit_crossings(int stage, int replica, int index, bool backward);
   void emit_statistics_gather(int stage);
 
+  // emit_inputs.cpp
+  void add_inputs();
+  void emit_input_copies(const Instruction& pass);
+
   // emit_operands.cpp
   void add_node_operands(Instruction& instruction, const BlockLayout& layout, BufferId scratch);
   Operand input_operand(const Instruction& instruction, NodeId node, size_t index) const;
   Operand rows_operand(Role role, Access access, BufferId buffer, ValueId value, int64_t first_row) const;
   Operand micro_batch_operand(Role role, Access access, BufferId buffer, ValueId value, int micro_batch) const;
   Operand scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const;
+  Operand local_operand(BufferId scratch, const LocalValue& local) const;
   Operand whole(Role role, Access access, BufferId buffer) const;
   int64_t first_row(const Buffer& buffer) const;  // the row of the batch with which a buffer of a stage begins
 
@@ -183,6 +188,9 @@ class Emitter {
   ParamId holder(ParamId param, int stage) const;
 
   // Functions that several of these files use.
+  bool on_gpus() const { return !program_.gpu.empty(); }
+  // Rows of a value that is local to a pass: a call of a kernel spans one row block or, on GPUs, the micro-batch.
+  int64_t local_rows() const { return on_gpus() ? program_.micro_batch_rows() : program_.norm_rows; }
   BufferId add_buffer(Buffer buffer);
   std::vector<Operand> blocks_to_replicas(int stage) const;
   Instruction& add(Instruction instruction);

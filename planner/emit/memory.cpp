@@ -173,12 +173,12 @@ void place_arena(Program& program, int device, const DeviceUse& use, Packings& p
 }  // namespace
 
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
-                         std::span<const ValueId> locals, int64_t norm_rows) {
+                         std::span<const ValueId> locals, int64_t rows, int64_t norm_rows) {
   std::unordered_map<ValueId, size_t> index;
   std::vector<LiveRange> ranges;
   for (const ValueId value : locals) {
     index[value] = ranges.size();
-    ranges.push_back({.bytes = graph.value(value).type.bytes(norm_rows, norm_rows), .first = -1, .last = -1});
+    ranges.push_back({.bytes = graph.value(value).type.bytes(rows, norm_rows), .first = -1, .last = -1});
   }
   Bytes scratch = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {

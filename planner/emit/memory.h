@@ -68,11 +68,12 @@ class Packings {
 // Returns the lower bound Packing::live_max without packing; the search uses it as an estimate.
 Bytes live_max(std::span<const LiveRange> ranges);
 
-// Returns the layout of a worker's slice in which `nodes` run in order on one row block. Each value of `locals` is
-// alive from its producer to its last reader. The values are followed by the scratch memory of kernels, whose size is
-// that of the node that needs the most.
+// Returns the layout of a worker's slice in which `nodes` run in order on `rows` rows: one row block or, on GPUs, all
+// row blocks of a micro-batch, which are contiguous for each value. Each value of `locals` is alive from its producer
+// to its last reader. The values are followed by the scratch memory of kernels, whose size is that of the node that
+// needs the most.
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
-                         std::span<const ValueId> locals, int64_t norm_rows);
+                         std::span<const ValueId> locals, int64_t rows, int64_t norm_rows);
 
 // Sets first_use and last_use of all buffers from the instructions, then the offsets of the buffers and the arenas of
 // the program. An arena begins with the persistent buffers in the order of Program::buffers: first those with learned

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/settings/gpu_def.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -34,9 +36,17 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
   machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores * nodes : cores * detected));
   machine.ranks = request.ranks > 1 ? request.ranks : nodes;
   const int threads = request.threads > 0 ? request.threads : machine.cores;
-  const int usual = machine.cores <= kMostUsualDevices ? std::min(machine.cores, threads) : machine.ranks;
+  const GpuDef* gpu = find_gpu(cluster.gpu);
+  const int usual = gpu != nullptr                       ? static_cast<int>(cluster.gpus) * nodes
+                    : machine.cores <= kMostUsualDevices ? std::min(machine.cores, threads)
+                                                         : machine.ranks;
   machine.devices = request.devices > 0 ? request.devices : std::max(usual, machine.ranks);
-  machine.threads = std::max(threads, machine.devices);
+  machine.threads = gpu != nullptr ? machine.devices : std::max(threads, machine.devices);
+  if (gpu != nullptr) {
+    machine.gpu = gpu->name;
+    machine.device_memory = gpu->memory;
+    machine.device_link = gpu->link_rate;
+  }
   const Bytes each = cluster.memory > 0        ? cluster.memory
                      : request.node_memory > 0 ? request.node_memory
                                                : memory * detected / nodes;
@@ -47,7 +57,10 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
   const double usable = whole - static_cast<double>(reserve) * nodes;
   machine.memory = static_cast<Bytes>(std::clamp(usable, 0.0, 0x1p62));
   machine.node_memory = std::max<Bytes>(0, each - reserve);
-  machine.name = std::to_string(machine.devices) + " x " + (cluster.cpu.empty() ? "cpu" : cluster.cpu);
+  machine.name = std::to_string(machine.devices) + " x " +
+                 (machine.has_gpus()    ? machine.gpu
+                  : cluster.cpu.empty() ? "cpu"
+                                        : cluster.cpu);
   if (nodes > 1) {
     machine.name += " on " + std::to_string(nodes) + " nodes";
     machine.network = cluster.network.known() ? cluster.network : request.network;

@@ -62,6 +62,7 @@ class Reader : public CountedReader {
     plan.training = get(*in.training());
     plan.inference = get(*in.inference());
     plan.training.device_nodes = plan.inference.device_nodes = plan.machine.device_nodes;
+    plan.training.gpu = plan.inference.gpu = plan.machine.gpu;
     ok_ = ok_ && plan.training.devices == plan.machine.devices && plan.inference.devices == plan.machine.devices;
     each(in.options(), [&](const fb::Option& one) { plan.options.emplace_back(text(one.name()), text(one.value())); });
     each(in.sources(), [&](const fb::SourceDigest& one) {
@@ -92,23 +93,26 @@ class Reader : public CountedReader {
  private:
   // Rejects a list of nodes that is neither empty nor as long as the number of devices, since device numbers index it.
   Machine get(const fb::Machine& in) {
-    Machine machine{
-        .name = text(in.name()),
-        .cores = in.cores(),
-        .devices = in.devices(),
-        .threads = in.threads(),
-        .memory = in.memory(),
-        .node_memory = in.node_memory(),
-        .ranks = in.ranks(),
-        .device_nodes = ids<int>(in.device_nodes()),
-        .network = {.name = text(in.network()), .rate = in.network_rate(), .latency = in.network_latency()}};
+    Machine machine{.name = text(in.name()),
+                    .cores = in.cores(),
+                    .devices = in.devices(),
+                    .threads = in.threads(),
+                    .memory = in.memory(),
+                    .node_memory = in.node_memory(),
+                    .ranks = in.ranks(),
+                    .device_nodes = ids<int>(in.device_nodes()),
+                    .network = {.name = text(in.network()), .rate = in.network_rate(), .latency = in.network_latency()},
+                    .gpu = in.gpu() != nullptr ? text(in.gpu()) : "",
+                    .device_memory = in.device_memory(),
+                    .device_link = in.device_link()};
     const auto is_node = [&](int node) { return node >= 0 && node < machine.devices; };
     const auto is_measure = [](double value) { return std::isfinite(value) && value >= 0; };
     const bool sized = machine.device_nodes.empty() ||
                        machine.device_nodes.size() == static_cast<size_t>(std::max(0, machine.devices));
     ok_ = ok_ && machine.devices >= 1 && machine.ranks >= 1 && machine.ranks <= machine.devices && sized &&
           std::ranges::all_of(machine.device_nodes, is_node) && is_measure(machine.network.rate) &&
-          is_measure(machine.network.latency);
+          is_measure(machine.network.latency) && is_measure(machine.device_link) &&
+          (!machine.has_gpus() || machine.device_memory > 0);
     return machine;
   }
 

@@ -13,11 +13,7 @@ using flatbuffers::Offset;
 class Writer {
  public:
   std::vector<std::byte> write(const Plan& plan, uint32_t schema, const PlanTexts& texts) {
-    const auto machine =
-        fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
-                          plan.machine.threads, plan.machine.memory, plan.machine.node_memory, plan.machine.ranks,
-                          builder_.CreateVector(plan.machine.device_nodes), text(plan.machine.network.name),
-                          plan.machine.network.rate, plan.machine.network.latency);
+    const auto machine = put(plan.machine);
     const auto training = put(plan.training);
     const auto inference = put(plan.inference);
     std::vector<Offset<fb::Option>> options;
@@ -68,6 +64,14 @@ class Writer {
       numbers.push_back(id.index);
     }
     return builder_.CreateVector(numbers);
+  }
+
+  Offset<fb::Machine> put(const Machine& machine) {
+    const auto gpu = machine.has_gpus() ? text(machine.gpu) : Offset<flatbuffers::String>();
+    return fb::CreateMachine(
+        builder_, text(machine.name), machine.cores, machine.devices, machine.threads, machine.memory,
+        machine.node_memory, machine.ranks, builder_.CreateVector(machine.device_nodes), text(machine.network.name),
+        machine.network.rate, machine.network.latency, gpu, machine.device_memory, machine.device_link);
   }
 
   Offset<fb::LayerTimes> put(const UsedTimes& times) {

@@ -151,6 +151,8 @@ struct Program {
   // Machine::device_nodes, set by `emit` and by the reader of plan files, which store them with the machine. A program
   // only compares them for equality.
   std::vector<int> device_nodes;
+  // Machine::gpu, which is set and stored like `device_nodes`. Devices of a kind of GPU have memory of their own.
+  std::string gpu;
   int ranks = 1;  // processes that run the program; set at run time, not part of the plan
   // The number of gradient partials of all replicas together. With --deterministic there are 4, or one per row block if
   // the batch has fewer blocks. Otherwise a replica has one for each worker of its device, but at most one for each row

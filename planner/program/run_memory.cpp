@@ -17,6 +17,17 @@ Bytes arenas_of(const Program& program) {
   return sum;
 }
 
+// Adds the arenas of devices to those that count for the limit of each device.
+void add_devices(const Program& program, RunMemory& memory) {
+  memory.devices.resize(static_cast<size_t>(program.devices), 0);
+  for (const Arena& arena : program.arenas) {
+    if (arena.device != kHost) {
+      memory.devices[static_cast<size_t>(arena.device)] += arena.bytes;
+      memory.on_gpus += program.gpu.empty() ? 0 : arena.bytes;
+    }
+  }
+}
+
 bool is_measured(const TrainSpec& train, const std::string& source) {
   const std::vector<MetricSpec>& metrics = train.measured();
   return std::any_of(metrics.begin(), metrics.end(), [&](const MetricSpec& metric) { return metric.reads(source); });
@@ -52,7 +63,8 @@ std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machin
   std::vector<Bytes> nodes(static_cast<size_t>(machine.nodes()), 0);
   for (const Arena& arena : program.arenas) {
     for (size_t n = 0; n < nodes.size(); ++n) {
-      const bool has = arena.device == kHost || machine.node_of(arena.device) == static_cast<int>(n);
+      const bool has =
+          arena.device == kHost || (!machine.has_gpus() && machine.node_of(arena.device) == static_cast<int>(n));
       nodes[n] += has ? arena.bytes : 0;
     }
   }
@@ -69,6 +81,7 @@ Bytes largest_device_of(const Program& program) {
 
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference) {
   RunMemory memory{.training = arenas_of(training), .saving = saving_of(module, training)};
+  add_devices(training, memory);
   for (const SourceSpec& source : module.data.sources) {
     const bool measured = is_measured(module.train, source.name);
     if (measured) {
@@ -83,6 +96,9 @@ RunMemory run_memory(const Module& module, const Program& training, const Progra
     } else {
       memory.uncounted.push_back(source.name);
     }
+  }
+  if (memory.evaluation > 0 && !inference.gpu.empty()) {
+    add_devices(inference, memory);
   }
   return memory;
 }

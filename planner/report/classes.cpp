@@ -26,7 +26,9 @@ std::string limit_text(ClassLimit limit, const Module& module, const Machine& ma
     case ClassLimit::kNode:
       return format_bytes(machine.node_memory) + " of a node";
     case ClassLimit::kDevice:
-      return "memory_limit " + format_bytes(module.schedule.memory_limit->value) + " of a device";
+      return memory_limits(module, machine).device == machine.device_memory
+                 ? format_bytes(machine.device_memory) + " of an " + machine.gpu
+                 : "memory_limit " + format_bytes(module.schedule.memory_limit->value) + " of a device";
     default:
       return "class numbers of 32 bits";
   }
@@ -38,7 +40,7 @@ std::string report_classes(const ClassFits& fits, const Module& module, const Ma
   const std::string head = "classes that fit on " + machine.name + ", head `" + fits.head + "` of " +
                            format_count(fits.dim) + " dims (the file has " + format_count(fits.classes) + ")";
   // A column that would be empty for all choices is left out.
-  const bool limited = module.schedule.memory_limit.has_value();
+  const bool limited = module.schedule.memory_limit.has_value() || machine.has_gpus();
   const bool graphs = std::ranges::any_of(fits.choices, [](const ClassFit& fit) { return fit.graph > 0; });
   std::vector<Align> aligned{Align::kLeft, Align::kLeft, Align::kRight, Align::kRight};
   aligned.insert(aligned.end(), (graphs ? 1 : 0) + (limited ? 1 : 0) + 1, Align::kRight);

@@ -99,6 +99,13 @@ std::string text_of(const NetworkSummary& summary, const Plan& plan) {
 
 }  // namespace
 
+std::string device_link_text(const Machine& machine) {
+  return machine.has_gpus() && machine.devices > machine.nodes()
+             ? fmt::format("{:.3g} GB/s in each direction between two {} of a node, as published for NVLink",
+                           machine.device_link / 1e9, machine.gpu)
+             : "";
+}
+
 std::string network_text(const Plan& plan) {
   const NetworkSummary summary = network_of(plan);
   return summary.links.empty() ? "" : text_of(summary, plan);

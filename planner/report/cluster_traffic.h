@@ -27,6 +27,8 @@ NetworkSummary network_of(const Plan& plan);
 
 // A network as text: "ethernet 200 Mbit/s, 50 us".
 std::string to_text(const NetworkSpec& network);
+// Returns a text about the links between the GPUs of a node; empty for CPUs and for one GPU.
+std::string device_link_text(const Machine& machine);
 // Returns the line of a plan about its network: "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a
 // step, 503.3 ms: ..."; empty for one node.
 std::string network_text(const Plan& plan);

@@ -77,9 +77,18 @@ std::vector<MemoryPart> arena_parts(const Program& program, const Arena& arena) 
 }
 
 // Returns the parts of the largest device.
-std::vector<MemoryPart> device_parts(const Program& program) {
-  const auto device_bytes = [](const Arena& arena) { return arena.device == kHost ? -1 : arena.bytes; };
-  return arena_parts(program, *std::ranges::max_element(program.arenas, {}, device_bytes));
+std::vector<MemoryPart> device_parts(const Fitted& fitted) {
+  const std::vector<Arena>& arenas = fitted.training.arenas;
+  const std::vector<Bytes>& devices = fitted.memory.devices;
+  const auto bytes = [&](const Arena& arena) {
+    return arena.device == kHost ? -1 : devices[static_cast<size_t>(arena.device)];
+  };
+  const Arena& largest = *std::ranges::max_element(arenas, {}, bytes);
+  std::vector<MemoryPart> parts = arena_parts(fitted.training, largest);
+  if (bytes(largest) > largest.bytes) {
+    parts.push_back({"evaluation", bytes(largest) - largest.bytes});
+  }
+  return parts;
 }
 
 // Returns the parts of a run, or of the node that needs most: those of the largest device and of the host, and a row
@@ -94,7 +103,7 @@ std::vector<MemoryPart> run_parts(const Fitted& fitted, const Machine& machine, 
       for (const MemoryPart& part : arena_parts(fitted.training, arena)) {
         parts.push_back({part.name + ", on the host", part.bytes});
       }
-    } else if (!of_node || machine.node_of(arena.device) == node) {
+    } else if (!of_node || (!machine.has_gpus() && machine.node_of(arena.device) == node)) {
       devices += arena.bytes;
       largest = largest == nullptr || arena.bytes > largest->bytes ? &arena : largest;
     }
@@ -174,7 +183,7 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
   const std::string needed = format_bytes(memory_for(exceeded, smallest));
   const std::string usable = whole ? format_bytes(of_node ? limits.node : limits.total) + " are usable"
-                                   : "memory_limit is " + format_bytes(limits.device);
+                                   : device_limit_text(input.machine, limits.device);
   error.message = "does not fit: the smallest plan found needs " + needed +
                   (of_node ? " on a node, "
                    : whole ? ", "
@@ -184,7 +193,7 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
                    : whole && clustered ? " of what `cluster` gives"
                                         : "");
   error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
-  if (!whole && input.module.schedule.memory_limit) {
+  if (!whole && input.module.schedule.memory_limit && limits.device == input.module.schedule.memory_limit->value) {
     error.span = input.module.schedule.memory_limit->span;
     error.label = "of each device";
   }
@@ -197,7 +206,7 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
           ? std::string(of_node ? "memory of the node" : "memory of the run") + ", with the parts of the largest device"
       : input.machine.devices == 1 ? "on the device"
                                    : "on the largest of " + std::to_string(input.machine.devices) + " devices";
-  std::vector<MemoryPart> parts = whole ? run_parts(smallest, input.machine, of_node) : device_parts(smallest.training);
+  std::vector<MemoryPart> parts = whole ? run_parts(smallest, input.machine, of_node) : device_parts(smallest);
   sort_largest_first(parts);
   bool first = true;
   for (const MemoryPart& part : parts) {

@@ -99,9 +99,11 @@ bool memory_binds(const Plan& plan, const Module& module, Bytes largest) {
   const auto nearly = [](Bytes used, Bytes limit) {
     return limit > 0 && static_cast<double>(used) > 0.9 * static_cast<double>(limit);
   };
-  const Bytes limit = module.schedule.memory_limit ? module.schedule.memory_limit->value : 0;
-  return (plan.certificate && plan.certificate->limit == Certificate::Limit::kMemory) || nearly(largest, limit) ||
-         nearly(run_memory(module, plan.training, plan.inference).sum(), plan.machine.memory);
+  const RunMemory memory = run_memory(module, plan.training, plan.inference);
+  return (plan.certificate && plan.certificate->limit == Certificate::Limit::kMemory) ||
+         nearly(plan.machine.has_gpus() ? memory.largest_device() : largest,
+                memory_limits(module, plan.machine).device) ||
+         nearly(memory.on_hosts(), plan.machine.memory);
 }
 
 // If the plan nearly fills its memory, returns the fastest of the compared plans that need less. The plan itself is the

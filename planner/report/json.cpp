@@ -34,6 +34,11 @@ Json cluster_of(const Plan& plan) {
   const Machine& machine = plan.machine;
   Json cluster{{"name", machine.name},       {"cores", machine.cores},   {"devices", machine.devices},
                {"threads", machine.threads}, {"memory", machine.memory}, {"isa", plan.isa}};
+  if (machine.has_gpus()) {
+    cluster["gpu"] = machine.gpu;
+    cluster["gpu_memory"] = machine.device_memory;
+    cluster["gpu_link"] = machine.device_link;
+  }
   if (machine.nodes() > 1) {
     cluster["nodes"] = machine.nodes();
     cluster["ranks"] = machine.ranks;
@@ -110,7 +115,11 @@ Json run_memory_of(const Plan& plan, const Module& module) {
   }
   if (const auto& limit = module.schedule.memory_limit) {
     object["memory_limit"] = limit->value;
-    object["largest_device"] = largest_device_of(plan.training);
+    object["largest_device"] = memory.largest_device();
+  }
+  if (plan.machine.has_gpus()) {
+    object["gpus"] = memory.devices;
+    object["hosts"] = memory.on_hosts() + decoding_of(plan);
   }
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
     object["disk"].push_back(

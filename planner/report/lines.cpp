@@ -67,11 +67,19 @@ std::string predicted_line(const Plan& plan, const Module& module) {
 }
 
 std::string memory_line(const Plan& plan, const Module& module, const RunMemory& memory) {
-  const auto usable = static_cast<double>(plan.machine.memory);
-  const Bytes sum = memory.sum() + decoding_of(plan);
-  const double share = usable > 0 ? static_cast<double>(sum) / usable : 0;
+  const Machine& machine = plan.machine;
+  const Bytes of_hosts = memory.on_hosts() + decoding_of(plan);
+  const std::string hosts = format_bytes(of_hosts) + " of " + format_bytes(machine.memory);
+  const auto line = [](Bytes used, Bytes usable) {
+    return "  memory     " + bar(usable > 0 ? static_cast<double>(used) / static_cast<double>(usable) : 0, 37) + "  ";
+  };
+  if (machine.has_gpus()) {
+    const Bytes used = memory.largest_device();
+    return line(used, machine.device_memory) + format_bytes(used) + " of " + format_bytes(machine.device_memory) +
+           (machine.devices > 1 ? " on the fullest " : " on the ") + machine.gpu + "; " + hosts + " on the host\n";
+  }
   const auto& limit = module.schedule.memory_limit;
-  return "  memory     " + bar(share, 37) + "  " + format_bytes(sum) + " of " + format_bytes(plan.machine.memory) +
+  return line(of_hosts, machine.memory) + hosts +
          (limit ? "; the largest device uses " + format_bytes(largest_device_of(plan.training)) + " of its " +
                       format_bytes(limit->value) + " (memory_limit)"
                 : "") +
@@ -172,9 +180,11 @@ std::string communication_lines(const Plan& plan) {
   return "  traffic    per step: " + line + "\n";
 }
 
-std::string network_line(const Plan& plan) {
-  const std::string text = network_text(plan);
-  return text.empty() ? "" : "  network    " + printable_line(text) + "\n";
+std::string network_lines(const Plan& plan) {
+  const std::string network = network_text(plan);
+  const std::string links = device_link_text(plan.machine);
+  return (links.empty() ? "" : "  links      " + printable_line(links) + "\n") +
+         (network.empty() ? "" : "  network    " + printable_line(network) + "\n");
 }
 
 }  // namespace xrun::planner

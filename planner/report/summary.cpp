@@ -154,7 +154,7 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   rest -= other.time;
   parts.push_back(std::move(other));
   if (std::abs(rest) > 1e-6 * plan.predicted.step) {
-    const bool crowded = plan.machine.threads > plan.machine.cores;
+    const bool crowded = plan.machine.threads > plan.machine.parallel_workers();
     parts.push_back({.name = rest > 0 ? "waiting" : "overlap",
                      .how = rest < 0  ? "parts that run at the same time on several devices"
                             : crowded ? std::to_string(plan.machine.threads) + " threads share " +

@@ -47,19 +47,21 @@ std::string parts_table(const Plan& plan, const Module& module, int columns) {
 // Returns a table with the arenas of all devices, and one line for the arenas of evaluation.
 std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
+  const bool gpus = plan.machine.has_gpus();
+  const std::string name = gpus ? "gpu " : "cpu ";
   const auto add = [&](const DeviceSummary& device) {
     const bool host = device.device == kHost;
-    table.add({host ? "devices  " : "", host ? "host" : "cpu " + std::to_string(device.device),
-               host ? device.what
-                    : device.what + (device.what.empty() ? "" : ", ") + std::to_string(device.threads) +
-                          (device.threads == 1 ? " thread" : " threads"),
+    table.add({host ? "devices  " : "", host ? "host" : name + std::to_string(device.device),
+               host || gpus ? device.what
+                            : device.what + (device.what.empty() ? "" : ", ") + std::to_string(device.threads) +
+                                  (device.threads == 1 ? " thread" : " threads"),
                format_bytes(device.arena)});
   };
   for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {  // the first is the host
     add(kind.first);
     if (kind.count > 1) {
       table.add({"", kind.others(),
-                 "the last is cpu " + std::to_string(kind.last.device) + (kind.last.what.empty() ? "" : ": ") +
+                 "the last is " + name + std::to_string(kind.last.device) + (kind.last.what.empty() ? "" : ": ") +
                      kind.last.what,
                  "at most " + format_bytes(kind.most)});
     }
@@ -166,7 +168,7 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          fold(bound_line(plan)) + fold(search_line(plan)) + fold(memory_line(plan, module, memory)) +
-         fold(disk_lines(plan, module)) + fold(communication_lines(plan)) + fold(network_line(plan)) +
+         fold(disk_lines(plan, module)) + fold(communication_lines(plan)) + fold(network_lines(plan)) +
          fold(growth_line(plan)) + fold(compression_text(plan, module)) + fold(graphs_line(plan, module)) +
          fold(times_line(plan)) + devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
          why_lines(plan, {}, columns) + others_lines("also     ", plan.alternatives, columns) +

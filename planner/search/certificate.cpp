@@ -57,10 +57,21 @@ int maker_of(const Graph& graph, const Chain& chain, ValueId value, Phase phase)
                                                                  : -1;
 }
 
-BoundChain bound_chain(const Module& module, const Chain& chain) {
+// Returns the times of row blocks, on GPUs without the launches, which do not grow with the number of row blocks.
+std::vector<Seconds> bound_times(const std::vector<Seconds>& times, const Chain& chain, const CostModel& cost,
+                                 bool backward) {
+  std::vector<Seconds> made = times;
+  for (size_t i = 0; i < made.size() && cost.machine().has_gpus(); ++i) {
+    const double calls = backward ? static_cast<double>(chain.backward[i].size()) : 1.0;
+    made[i] = std::max(0.0, made[i] - calls * cost.facts().call);
+  }
+  return made;
+}
+
+BoundChain bound_chain(const Module& module, const Chain& chain, const CostModel& cost) {
   const Graph& graph = module.graph;
-  BoundChain made{.forward = {.times = chain.forward_time, .pairs = {}},
-                  .backward = {.times = chain.backward_time, .pairs = {}},
+  BoundChain made{.forward = {.times = bound_times(chain.forward_time, chain, cost, false), .pairs = {}},
+                  .backward = {.times = bound_times(chain.backward_time, chain, cost, true), .pairs = {}},
                   .joined = chain.joined,
                   .last_cut = chain.last_cut};
   const std::map<ParamId, double> counted = counted_weights(module, chain);
@@ -139,15 +150,17 @@ void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) 
     made.busy = heads;
   }
   const Machine& machine = input.machine;
-  const Seconds busy = work_of(program) / std::min(machine.cores, machine.threads);
-  const Seconds loading = input.cost.loader(input.module) / std::min(machine.cores, machine.threads);
+  const Seconds busy = work_of(program) / std::min(machine.parallel_workers(), machine.threads);
+  const Seconds loading =
+      input.cost.loader(input.module) / (machine.has_gpus() ? machine.cores : std::min(machine.cores, machine.threads));
   const Seconds step = best.predicted.step;
-  const bool crowded = machine.threads > machine.cores && busy > 0.98 * step;
-  const bool loaded = loading > kLoading * step && busy + loading > kFull * step;
-  if (crowded || loaded || busy + loading >= step * kRounding) {
+  const Seconds cores = machine.has_gpus() ? loading : busy + loading;  // work of GPUs needs no cores
+  const bool crowded = machine.threads > machine.parallel_workers() && busy > 0.98 * step;
+  const bool loaded = loading > kLoading * step && cores > kFull * step;
+  if (crowded || loaded || cores >= step * kRounding) {
     const bool is_passes = program.stages.size() == 1 && machine.devices == 1 && loading < 0.01 * busy;
     made.limit = is_passes ? made.limit : Certificate::Limit::kCores;
-    made.busy = is_passes ? made.busy : busy + loading;
+    made.busy = is_passes ? made.busy : cores;
   }
   if (made.count > 0 && !input.hints.hinted) {
     made.limit = Certificate::Limit::kMemory;
@@ -169,7 +182,8 @@ void add_kind(const Setting& setting, Certificate& made) {
 
 }  // namespace
 
-Certifier::Certifier(const SearchInput& input) : input_(input), bound_(bound_chain(input.module, input.chain)) {}
+Certifier::Certifier(const SearchInput& input)
+    : input_(input), bound_(bound_chain(input.module, input.chain, input.cost)) {}
 
 Result<const Certifier::Heads*> Certifier::heads(const Setting& setting) {
   const auto [at, added] = heads_.try_emplace({rows_of_head_pass(input_, setting), setting.head_devices});
@@ -237,7 +251,7 @@ Result<std::vector<Setting>> Certifier::in_order(std::vector<Setting> settings) 
     const BoundSetting times = bound_setting(setting, *own);
     const Seconds pipeline = bound_.all_passes(times) * (times.micro_batches + times.stages - 1) / times.stages +
                              times.head_passes * own->pass[0];
-    timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.cores), setting);
+    timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.parallel_workers()), setting);
   }
   std::ranges::stable_sort(timed, {}, [](const auto& one) { return one.first; });
   std::ranges::transform(timed, settings.begin(), [](const auto& one) { return one.second; });
@@ -251,7 +265,7 @@ Result<Seconds> Certifier::bound(const Setting& setting, Seconds enough) {
   const auto step = [&](Seconds makespan) {
     return input_.cost.step_with_loader(input_.module, makespan, all, 0) * kRounding;
   };
-  const Seconds cores = all / input_.machine.cores;
+  const Seconds cores = all / input_.machine.parallel_workers();
   const Seconds quick = std::max(cores, bound_.even_share(times));
   if (step(quick) >= enough) {
     return enough;

@@ -11,6 +11,7 @@
 
 #include "graph/base/errors.h"
 #include "planner/cost/graph_builds.h"
+#include "planner/search/fixes.h"
 #include "planner/search/head_choices.h"
 #include "planner/search/heads.h"
 
@@ -113,7 +114,8 @@ class Search {
     const Bytes whole = std::max<Bytes>(0, least.memory.sum() - limits_.total);
     const Bytes device = limits_.device > 0 ? std::max<Bytes>(0, least.largest_device - limits_.device) : 0;
     const Bytes node = limits_.node > 0 ? std::max<Bytes>(0, least.largest_node() - limits_.node) : 0;
-    found_.limit = whole > 0 ? ClassLimit::kMemory : node > 0 ? ClassLimit::kNode : ClassLimit::kDevice;
+    constexpr ClassLimit kLimits[] = {ClassLimit::kMemory, ClassLimit::kNode, ClassLimit::kDevice};
+    found_.limit = kLimits[static_cast<size_t>(exceeded_by(least, limits_))];
     const Bytes rows = row_bytes(least.training) + (least.memory.evaluation > 0 ? row_bytes(least.inference) : 0);
     const double each = static_cast<double>(std::max<Bytes>(1, rows)) / static_cast<double>(classes);
     const Machine& machine = base_.search.machine;
@@ -142,18 +144,22 @@ class Search {
 
 // Returns the error if not even one class fits with any choice. `least` is the memory of the choice nearest to the
 // limits.
-Error no_room(const Module& training, const MemoryLimits& limits, const MemoryLimits& least) {
+Error no_room(const Module& training, const Machine& machine, const MemoryLimits& limits, const MemoryLimits& least) {
   const auto& hint = training.schedule.memory_limit;
-  const bool device = hint && least.device > limits.device;
+  const bool device = (hint || machine.has_gpus()) && least.device > limits.device;
   const bool node = !device && limits.node > 0 && least.total <= limits.total;
+  const bool of_gpu = device && machine.has_gpus() && limits.device == machine.device_memory;
   const std::string needs =
-      device ? format_bytes(least.device) + " on a device, and `memory_limit` is " + format_bytes(limits.device)
+      device ? format_bytes(least.device) + " on a device, and " +
+                   (of_gpu ? device_limit_text(machine, limits.device)
+                           : "`memory_limit` is " + format_bytes(limits.device))
       : node ? format_bytes(least.node) + " on a node, and " + format_bytes(limits.node) + " are usable on each"
              : format_bytes(least.total) + ", and " + format_bytes(limits.total) + " are usable";
   return {ErrorKind::kInfeasible, "XG0601", "not even a head of one class fits: a plan needs " + needs,
-          device ? "raise `memory_limit`, or leave it out"
-                 : "free memory, lower `reserve` of the cluster, or make the other layers or the batch smaller",
-          device ? hint->span : training.train.batch_span};
+          of_gpu   ? "make the other layers or the batch smaller"
+          : device ? "raise `memory_limit`, or leave it out"
+                   : "free memory, lower `reserve` of the cluster, or make the other layers or the batch smaller",
+          device && hint ? hint->span : training.train.batch_span};
 }
 
 }  // namespace
@@ -207,7 +213,7 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
   const bool none =
       std::ranges::all_of(fits.choices, [](const ClassFit& fit) { return fit.complete && fit.classes == 0; });
   if (none) {
-    return no_room(training, limits, least);
+    return no_room(training, machine, limits, least);
   }
   return fits;
 }

@@ -49,7 +49,7 @@ void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
   one.own = made.uncounted;
   if (one.failures++ > 0) {
     one.own->total += std::max<Bytes>(0, made.memory.sum() - limits_.total);
-    for (size_t n = 0; n < made.nodes.size() && limits_.node > 0; ++n) {
+    for (size_t n = 0; n < one.own->nodes.size() && limits_.node > 0; ++n) {
       one.own->nodes[n] += std::max<Bytes>(0, made.nodes[n] - limits_.node);
     }
   }

@@ -37,7 +37,8 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
 StageLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
   StageLimits excess{.stage = limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0,
                      .total = fitted.memory.sum() - limits.total};
-  for (const Bytes bytes : limits.node > 0 ? fitted.nodes : std::vector<Bytes>()) {
+  const bool has_stages = !fitted.candidate.nodes.empty();  // on GPUs, other cuts change no memory of nodes
+  for (const Bytes bytes : limits.node > 0 && has_stages ? fitted.nodes : std::vector<Bytes>()) {
     excess.nodes.push_back(bytes - limits.node);
   }
   return excess;
@@ -122,8 +123,18 @@ StageLimits MemoryLimits::within(const Candidate& candidate, const Uncounted& un
 }
 
 MemoryLimits memory_limits(const Module& module, const Machine& machine) {
-  return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0,
-          machine.nodes() > 1 ? machine.node_memory : 0};
+  const Bytes hint = module.schedule.memory_limit ? module.schedule.memory_limit->value : 0;
+  if (machine.has_gpus()) {
+    return {machine.memory + machine.devices * machine.device_memory,
+            hint > 0 ? std::min(hint, machine.device_memory) : machine.device_memory, machine.node_memory};
+  }
+  return {machine.memory, hint, machine.nodes() > 1 ? machine.node_memory : 0};
+}
+
+std::string device_limit_text(const Machine& machine, Bytes limit) {
+  return machine.has_gpus() && limit == machine.device_memory
+             ? "an " + machine.gpu + " has " + format_bytes(machine.device_memory)
+             : "memory_limit is " + format_bytes(limit);
 }
 
 Seconds work_of(const Program& program) {
@@ -161,8 +172,8 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
                                                          search.module.graph, candidate.decision));
   XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
   fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
-  fitted.largest_device = largest_device_of(fitted.training);
-  if (search.machine.nodes() > 1) {
+  fitted.largest_device = fitted.memory.largest_device();
+  if (search.machine.nodes() > 1 || search.machine.has_gpus()) {
     fitted.nodes = memory_of_nodes(fitted.training, search.machine);
     const std::vector<Bytes> evaluation = memory_of_nodes(fitted.inference, search.machine);
     for (size_t n = 0; n < fitted.nodes.size(); ++n) {
@@ -171,7 +182,7 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
     }
   }
   fitted.uncounted = {fitted.memory.sum() - candidate.all_stages, fitted.largest_device - candidate.largest_stage, {}};
-  for (size_t n = 0; n < fitted.nodes.size(); ++n) {
+  for (size_t n = 0; n < candidate.nodes.size(); ++n) {
     fitted.uncounted.nodes.push_back(fitted.nodes[n] - candidate.nodes[n]);
   }
   predict_durations(fitted.inference, input.inference, input.inference_cost);

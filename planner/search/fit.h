@@ -25,9 +25,10 @@ struct Fitted {
   Program inference;
   Prediction predicted;
   RunMemory memory;
-  Bytes largest_device = 0;  // arena bytes of the training program
-  std::vector<Bytes> nodes;  // memory of each node over all programs; empty if there is one node
-  Uncounted uncounted;       // without kept logits
+  Bytes largest_device = 0;  // RunMemory::largest_device
+  // Memory of each node over all programs, without that of GPUs; empty if there is one node without GPUs.
+  std::vector<Bytes> nodes;
+  Uncounted uncounted;  // without kept logits
   Bytes largest_node() const;
 };
 
@@ -40,11 +41,12 @@ struct FitInput {
   int* realised = nullptr;  // if given, counts the calls of `realise`, the main work of planning
 };
 
-// The memory limits of all devices together, of each device, and of each node.
+// The memory limits of all devices together, of each device, and of each node. Without the limits of devices and
+// nodes, only the total counts. A machine with GPUs has a limit for each of them and for the host of each node.
 struct MemoryLimits {
   Bytes total = 0;
-  Bytes device = 0;  // 0: only the total counts
-  Bytes node = 0;    // 0: there is one node
+  Bytes device = 0;
+  Bytes node = 0;
   // Returns the used fraction of the tightest limit; more than 1 if a limit is exceeded.
   double share(Bytes all, Bytes largest_device, Bytes largest_node = 0) const;
   double share(const Fitted& fitted) const {
@@ -60,6 +62,8 @@ struct MemoryLimits {
   StageLimits within(const Candidate& candidate, const Uncounted& uncounted) const;
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
+// Returns a text about the limit of each device: "memory_limit is 1.0 GiB", or "an h100 has 74.5 GiB".
+std::string device_limit_text(const Machine& machine, Bytes limit);
 
 // Returns the seconds in which workers compute in a step, summed over all workers.
 Seconds work_of(const Program& program);

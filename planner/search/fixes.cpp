@@ -231,7 +231,10 @@ class FixSearch {
 
 Exceeded exceeded_by(const Fitted& fitted, const MemoryLimits& limits) {
   const bool of_node = limits.node > 0 && fitted.largest_node() > limits.node;
-  return fitted.memory.sum() > limits.total ? Exceeded::kRun : of_node ? Exceeded::kNode : Exceeded::kDevice;
+  // All memory together is exceeded only if that of a GPU or of a host is.
+  const bool of_run = fitted.memory.on_gpus == 0 && fitted.memory.sum() > limits.total;
+  const bool of_gpu = fitted.memory.on_gpus > 0 && fitted.largest_device > limits.device;
+  return of_run ? Exceeded::kRun : of_node && !of_gpu ? Exceeded::kNode : Exceeded::kDevice;
 }
 
 Bytes memory_for(Exceeded limit, const Fitted& fitted) {

@@ -85,7 +85,10 @@ HeadChoice choice_of(const Module& module, const HeadPlan& head) {
 std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head) {
   const HeadChoice now = choice_of(module, head);
   const int states = static_cast<int>(optimizer_states(module).size());
-  std::vector<ActiveSpec> actives{now.active, {}, sample(0.1), sample(0.01)};
+  std::vector<ActiveSpec> actives{now.active};
+  if (module.cluster.gpu.empty()) {  // heads on GPUs train with all classes
+    actives.insert(actives.end(), {{}, sample(0.1), sample(0.01)});
+  }
   std::vector<HeadChoice> rows{now, {.weights = RowFormat::kF32, .states = RowFormat::kF32}};
   for (const RowFormat weights : {RowFormat::kBf16, RowFormat::kFp8}) {
     if (weights == RowFormat::kBf16 || steps_vanish(module.train.optimizer)) {

@@ -58,7 +58,7 @@ MissingLogits missing_logits(const FitInput& input, const Fitted& fitted, const 
     const auto bytes = wanted.find(arena.device);
     if (bytes != wanted.end()) {
       missing.total += bytes->second;
-      const Bytes over = arena.bytes + bytes->second - limits.device;
+      const Bytes over = fitted.memory.devices[static_cast<size_t>(arena.device)] + bytes->second - limits.device;
       missing.device = limits.device > 0 ? std::max(missing.device, over) : 0;
     }
   }
@@ -93,7 +93,8 @@ bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits
       double part = worth_keeping(head, input.search.cost) ? of_all : 0;
       for (const Arena& arena : fitted.training.arenas) {
         if (limits.device > 0 && arena.device == shard.device) {
-          part = std::min(part, part_of(limits.device - arena.bytes, wanted.at(shard.device)));
+          const Bytes left = limits.device - fitted.memory.devices[static_cast<size_t>(shard.device)];
+          part = std::min(part, part_of(left, wanted.at(shard.device)));
         }
       }
       const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});

@@ -93,7 +93,7 @@ MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, i
     floor.device = std::max(floor.device, bytes);
     floor.total += bytes;
     Bytes& node = nodes[input.machine.node_of(device)];
-    node += bytes;
+    node += input.machine.has_gpus() ? 0 : bytes;
     floor.node = std::max(floor.node, host + node);
   }
   return floor;

@@ -40,12 +40,13 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .cap = limits.stage,
                            .total = limits.total,
                            .nodes = node_limits(input.machine, mesh_of(input, setting), limits.nodes),
-                           .seconds_per_boundary_byte = 2 / input.cost.facts().bytes_per_second,
+                           .seconds_per_boundary_byte = 2 / input.cost.exchange_rate(),
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
-    request.layers.push_back({.forward = factors.forward * chain.forward_time[i],
-                              .backward = factors.backward * chain.backward_time[i],
+    const auto calls = static_cast<int>(chain.backward[i].size());
+    request.layers.push_back({.forward = input.cost.pass(chain.forward_time[i], factors.forward, 1),
+                              .backward = input.cost.pass(chain.backward_time[i], factors.backward, calls),
                               .resident = chain.resident[i] + chain.gradients[i] * factors.partials,
                               .saved = chain.saved[i] * factors.blocks,
                               .incoming = chain.boundary[i] * factors.blocks,
@@ -153,7 +154,8 @@ void count_memory(const SearchInput& input, const Partition& cuts, Candidate& ca
     candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
   }
   candidate.all_stages = cuts.memory() * candidate.setting.replicas;
-  const std::vector<Bytes> none(input.machine.nodes() > 1 ? static_cast<size_t>(input.machine.nodes()) : 0, 0);
+  const bool in_nodes = input.machine.nodes() > 1 && !input.machine.has_gpus();
+  const std::vector<Bytes> none(in_nodes ? static_cast<size_t>(input.machine.nodes()) : 0, 0);
   for (const NodeLimit& node : node_limits(input.machine, mesh_of(input, candidate.setting), none)) {
     candidate.nodes.push_back(-node.space(cuts));
   }
@@ -295,7 +297,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
     at = std::max(at, known != stage_of.end() ? known->second : at);
     Stage& stage = made.stages[static_cast<size_t>(at)];
     stage.forward.push_back(chain.nodes[i]);
-    stage.forward_time += cost.forward_pass(chain.forward_time[i], blocks, machine.threads_of(0));
+    stage.forward_time += cost.pass(chain.forward_time[i], cost.forward_pass(1, blocks, machine.threads_of(0)), 1);
   }
   const int local = decision.micro_batches / decision.replicas;
   const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;

@@ -89,7 +89,7 @@ Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Worke
     changes.push_back({time.end, -head_workers_});
   }
   std::ranges::sort(changes, {}, &Workers::time);
-  const int cores = input_.machine.cores;
+  const int cores = input_.machine.parallel_workers();
   Seconds late = 0;
   Seconds now = 0;
   int busy = 0;
@@ -102,7 +102,9 @@ Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Worke
 }
 
 Seconds StepEstimate::selection() const {
-  return has_shards_[0] ? selection_ * std::max(1.0, static_cast<double>(head_workers_) / input_.machine.cores) : 0;
+  return has_shards_[0]
+             ? selection_ * std::max(1.0, static_cast<double>(head_workers_) / input_.machine.parallel_workers())
+             : 0;
 }
 
 StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
@@ -128,7 +130,7 @@ StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
     add(made.schedule.heads.back().end, head_.update, apart);
   }
   made.step = end;
-  if (input_.machine.threads > input_.machine.cores) {
+  if (input_.machine.threads > input_.machine.parallel_workers()) {
     made.step = real_time(made.schedule, std::move(changes));
     made.slowed = made.step > end;
   }
@@ -155,7 +157,7 @@ Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
     work += stage.time() * request_.micro_batches * workers_;
   }
   const Seconds hand_overs = 2 * cost.hand_over() * (request_.stages + request_.micro_batches - 1);
-  const Seconds passes = std::max(cuts.objective + hand_overs, work / machine.cores);
+  const Seconds passes = std::max(cuts.objective + hand_overs, work / machine.parallel_workers());
   Prediction predicted;
   predicted.step = passes + std::ranges::max(updates.stages) + updates.network + selection() +
                    (head_pass() * head_passes_ + head_.update) * cost.crowding(machine.devices);
@@ -193,8 +195,8 @@ ScheduleCosts StepEstimate::costs() const {
   costs.after = selection() + (on_all ? head_.update : 0);
   const Seconds all =
       work * request_.micro_batches * workers_ + (head_.pass() * head_passes_ + head_.update) * head_workers_;
-  costs.floor = all / machine.cores + selection() - costs.after;
-  if (machine.threads > machine.cores) {
+  costs.floor = all / machine.parallel_workers() + selection() - costs.after;
+  if (machine.threads > machine.parallel_workers()) {
     costs.tries = kCrowdedTries;
   }
   return costs;

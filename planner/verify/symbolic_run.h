@@ -62,6 +62,7 @@ class SymbolicRun : SymbolicState {
   Status stage_pass();
   Status take_input(NodeId node, size_t input);
   Status take_output(NodeId node, size_t output);
+  bool is_local(const Operand& operand) const;
   Status take_local(const Operand& operand, ValueId value);
   Status take_block_rows(const Operand& operand, ValueId value);
   Status add_gradient(const Operand& operand, ValueId gradient);

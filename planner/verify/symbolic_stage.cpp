@@ -75,8 +75,8 @@ Status SymbolicRun::take_input(NodeId node, size_t input) {
         wanted,
         {.what = What::kKept, .purpose = trained ? Purpose::kWeight : Purpose::kState, .id = weight_of(param).index});
   }
-  const bool local = next_is(Role::kInput) && one_->operands[at_].by == By::kWorker;
-  wanted.by = local ? By::kWorker : By::kBlock;
+  const bool local = next_is(Role::kInput) && is_local(one_->operands[at_]);
+  wanted.by = local && program_.gpu.empty() ? By::kWorker : By::kBlock;
   XRUN_ASSIGN(const Operand* has, next(wanted));
   return local ? take_local(*has, value) : take_block_rows(*has, value);
 }
@@ -84,22 +84,35 @@ Status SymbolicRun::take_input(NodeId node, size_t input) {
 Status SymbolicRun::take_output(NodeId node, size_t output) {
   const ValueId value = graph_.node(node).outputs[output];
   const By by = next_is(Role::kOutput) ? one_->operands[at_].by : By::kBlock;
+  const bool local = next_is(Role::kOutput) && is_local(one_->operands[at_]);
   XRUN_ASSIGN(const Operand* has, next({.role = Role::kOutput,
                                         .access = Access::kWrite,
                                         .by = by == By::kNothing ? By::kBlock : by,
                                         .node = node,
                                         .index = static_cast<int32_t>(output)}));
-  return by == By::kPartial  ? add_gradient(*has, value)
-         : by == By::kWorker ? take_local(*has, value)
-                             : take_block_rows(*has, value);
+  return by == By::kPartial ? add_gradient(*has, value)
+         : local            ? take_local(*has, value)
+                            : take_block_rows(*has, value);
 }
 
-// Takes a value of a row block in the slice of a worker.
+// Whether an operand is a value that exists only during the pass: in the slice of a worker or, on a GPU, in scratch
+// memory.
+bool SymbolicRun::is_local(const Operand& operand) const {
+  return program_.gpu.empty() ? operand.by == By::kWorker
+                              : program_.buffer(operand.buffer).purpose == Purpose::kScratch;
+}
+
+// Takes a value of a row block in the slice of a worker or, on a GPU, the contiguous row blocks of the micro-batch.
 Status SymbolicRun::take_local(const Operand& operand, ValueId value) {
   const Buffer& buffer = program_.buffer(operand.buffer);
-  const Bytes bytes = bytes_of(value, program_.norm_rows);
-  if (buffer.purpose != Purpose::kScratch || operand.step != slice_of(buffer.id) || operand.bytes != bytes ||
-      operand.offset + bytes > operand.step || operand.offset % kAlignment != 0 || operand.step % kAlignment != 0) {
+  const bool all = !program_.gpu.empty();
+  const Bytes block = bytes_of(value, program_.norm_rows);
+  const Bytes bytes = all ? bytes_of(value, program_.micro_batch_rows()) : block;
+  const bool has_rows = type(value).has_batch() || type(value).per_block();
+  const Bytes step = !all ? slice_of(buffer.id) : has_rows ? block : 0;
+  if (buffer.purpose != Purpose::kScratch || operand.step != step || operand.bytes != block ||
+      operand.offset + bytes > slice_of(buffer.id) || operand.offset % kAlignment != 0 ||
+      slice_of(buffer.id) % kAlignment != 0) {
     return at_fault("has value `{}` outside of the slices of buffer {} ({})", graph_.value(value).name, buffer.id.index,
                     buffer.name);
   }

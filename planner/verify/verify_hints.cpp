@@ -55,6 +55,10 @@ class Hints {
   Status check_memory() const {
     const auto& limit = schedule_.memory_limit;
     const Bytes largest = largest_device_of(program_);
+    if (machine_.has_gpus() && largest > machine_.device_memory) {
+      return breaks({}, "a device with {}, where an {} has {}", format_bytes(largest), machine_.gpu,
+                    format_bytes(machine_.device_memory));
+    }
     return !limit || largest <= limit->value ? Status()
                                              : breaks(limit->span, "a device with {}, where memory_limit is {}",
                                                       format_bytes(largest), format_bytes(limit->value));

@@ -271,7 +271,7 @@ class Structure {
   }
 
   // Checks that the numbers in operands are in their ranges, that buffers are on the device of the instruction or are
-  // inputs on the host, and that `reads` and `writes` follow from the operands.
+  // inputs on the host, which computations of GPUs cannot read, and that `reads` and `writes` follow from the operands.
   Status check_operands(const Instruction& instruction) {
     for (const Operand& operand : instruction.operands) {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
@@ -296,7 +296,9 @@ class Structure {
         return wrong("exchanges name more blocks than can be verified: plan for fewer devices or micro-batches");
       }
       const Buffer& buffer = program_.buffer(operand.buffer);
-      if (buffer.device != instruction.device && (buffer.device != kHost || operand.access != Access::kRead)) {
+      const bool from_host = buffer.device == kHost && operand.access == Access::kRead &&
+                             (program_.gpu.empty() || instruction.kind == Kind::kCopy);
+      if (buffer.device != instruction.device && !from_host) {
         return wrong("instruction {} on device {} touches buffer {} of device {}", instruction.id.index,
                      instruction.device, operand.buffer.index, buffer.device);
       }

@@ -27,6 +27,7 @@ struct Layout {
   int kept_blocks = 0;          // class blocks whose logits each shard keeps; limited by its number of blocks
   int nodes = 1;                // nodes, each with a contiguous range of the devices
   bool early_buckets = false;   // Decision::early_buckets
+  bool gpus = false;            // the devices are GPUs
 };
 
 inline std::string to_text(const Layout& layout) {
@@ -36,7 +37,7 @@ inline std::string to_text(const Layout& layout) {
          (layout.deterministic ? " deterministic" : "") + (layout.overlap ? "" : " without overlap") +
          (layout.recompute_seed != 0 ? " recompute" : "") + (layout.kept_blocks > 0 ? " kept" : "") +
          (layout.nodes > 1 ? " nodes " + std::to_string(layout.nodes) : "") +
-         (layout.early_buckets ? " early buckets" : "");
+         (layout.early_buckets ? " early buckets" : "") + (layout.gpus ? " gpus" : "");
 }
 
 inline Machine make_test_machine(int devices, int threads = 0) {
@@ -143,6 +144,10 @@ inline Result<Program> emit_layout(const Module& module, const Layout& layout, b
   Machine machine = make_test_machine(layout.devices, threads);
   for (int device = 0; layout.nodes > 1 && device < layout.devices; ++device) {
     machine.device_nodes.push_back(device * layout.nodes / layout.devices);
+  }
+  if (layout.gpus) {
+    machine.gpu = "h100";
+    machine.device_memory = 80'000'000'000;
   }
   const Decision decision = make_decision(module, layout, training);
   return emit({module, facts, machine, decision});

@@ -8,6 +8,7 @@
 #include "graph/base/utf8.h"
 #include "planner/cost/graph_builds.h"
 #include "planner/plan_file.h"
+#include "planner/planner.h"
 #include "planner/report/classes.h"
 #include "planner/report/compression.h"
 #include "planner/report/diff.h"
@@ -105,8 +106,8 @@ Outcome<int> print_plan(const planner::Plan& plan, const Module& module, const P
   }
   console.out(planner::report_text(plan, module, console.page_columns()));
   // A declared cluster may be another machine, so the topology of this machine is not used for it.
-  const runtime::CpuTopology topology =
-      module.cluster.cores > 0 || plan.machine.nodes() > 1 ? runtime::CpuTopology() : runtime::read_cpu_topology();
+  const bool is_other = module.cluster.cores > 0 || plan.machine.nodes() > 1 || plan.machine.has_gpus();
+  const runtime::CpuTopology topology = is_other ? runtime::CpuTopology() : runtime::read_cpu_topology();
   const auto devices = runtime::place_devices(topology, plan.training.threads);
   if (const std::string places = runtime::describe_placement(topology, devices); !places.empty()) {
     console.out("\n  nodes      " + places + "\n");
@@ -120,6 +121,8 @@ constexpr std::chrono::seconds kFitTime(60);
 Outcome<int> print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
   XRUN_ASSIGN(const PlannedModel model, model_from(args.file, options, console));
   const PreparedModel& prepared = model.prepared;
+  XRUN_TRY(with_sources(planner::check_gpus(prepared.training, prepared.training_facts, prepared.machine),
+                        model.model.sources));
   const auto begin = std::chrono::steady_clock::now();
   auto found = planner::fit_classes({prepared.training, prepared.inference, prepared.training_facts,
                                      prepared.inference_facts, prepared.machine, options.deterministic,

@@ -7,7 +7,8 @@
 #include "graph/base/errors.h"
 #include "graph/base/sha256.h"
 #include "graph/passes/pipeline.h"
-#include "ops/facts/facts.h"
+#include "graph/settings/gpu_def.h"
+#include "ops/facts/gpu_facts.h"
 #include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "planner/planner.h"
@@ -48,11 +49,8 @@ std::optional<lang::CheckedFile> load_file(const std::string& path, const Global
 }
 
 Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
-  const TrainSpec& train = prepared.training.train;
-  XRUN_ASSIGN(prepared.training_facts, ops::collect_facts(prepared.training.graph, train.norm_rows, true, prepared.isa,
-                                                          train.deterministic, times));
-  XRUN_ASSIGN(prepared.inference_facts, ops::collect_facts(prepared.inference.graph, train.norm_rows, false,
-                                                           prepared.isa, train.deterministic, times));
+  XRUN_ASSIGN(prepared.training_facts, kernel_facts(prepared.training, true, prepared.isa, times));
+  XRUN_ASSIGN(prepared.inference_facts, kernel_facts(prepared.inference, false, prepared.isa, times));
   return {};
 }
 
@@ -93,6 +91,30 @@ Result<planner::UsedTimes> read_layer_times(const std::string& path, PreparedMod
   used.file = source_path(path);
   used.sha256 = sha256_hex(text);
   return used;
+}
+
+// Rejects flags that are about processors, or that ask for more GPUs than the cluster has.
+Status check_flags_of_gpus(const ClusterSpec& cluster, const GlobalOptions& options) {
+  if (cluster.gpu.empty()) {
+    return {};
+  }
+  const std::string flag = options.threads > 0 ? "--threads" : options.cost == "measured" ? "--cost measured" : "";
+  if (!flag.empty()) {
+    return usage_error("XG0636",
+                       {"`{}` is about the processors of this machine, but the devices are {} GPUs", flag, cluster.gpu},
+                       fmt::format("leave {} out, or leave `gpu` out of the cluster", flag));
+  }
+  constexpr int64_t kMostDevices = 1024;  // as --devices
+  const int64_t all = cluster.nodes * cluster.gpus;
+  if (options.devices == 0 && all > kMostDevices) {
+    return usage_error("XG0636", {"the cluster has {} GPUs, and a plan at most {} devices", all, kMostDevices},
+                       fmt::format("plan for some of them: --devices {}", kMostDevices));
+  }
+  if (options.devices > all) {
+    return usage_error("XG0636", {"`--devices {}` asks for more GPUs than the {} of the cluster", options.devices, all},
+                       fmt::format("give at most --devices {}, or more `gpus`", all));
+  }
+  return {};
 }
 
 }  // namespace
@@ -157,8 +179,16 @@ Outcome<void> check_complete(const LoadedModel& model, bool needs_training) {
   return {};
 }
 
+Result<KernelFacts> kernel_facts(const Module& module, bool training, ops::Isa isa, ops::KernelTimes* times) {
+  const TrainSpec& train = module.train;
+  const GpuDef* gpu = find_gpu(module.cluster.gpu);
+  return gpu != nullptr ? ops::gpu_facts(module.graph, train.norm_rows, training, train.deterministic, *gpu)
+                        : ops::collect_facts(module.graph, train.norm_rows, training, isa, train.deterministic, times);
+}
+
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {
   PreparedModel prepared;
+  XRUN_TRY(check_flags_of_gpus(module.cluster, options));
   XRUN_TRY(planner::check_size(module, false));
   XRUN_ASSIGN(prepared.isa, ops::choose_isa());
   XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));

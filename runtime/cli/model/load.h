@@ -9,6 +9,7 @@
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "lang/frontend.h"
+#include "ops/facts/facts.h"
 #include "ops/simd/isa.h"
 #include "planner/program/machine.h"
 #include "planner/program/plan.h"
@@ -51,9 +52,14 @@ struct PreparedModel {
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
+// Returns the facts of the kernels of a prepared module on the devices of its cluster: on its GPUs, or on processors
+// with an instruction set. `times` are those of the processor's kernels; null: times come from formulas.
+Result<KernelFacts> kernel_facts(const Module& module, bool training, ops::Isa isa, ops::KernelTimes* times = nullptr);
+
 // Runs the passes and collects the sizes of the kernels; with --cost measured, also their times. A note names the file
 // from which times of earlier runs were read. With `options.layer_times`, the times of that file replace those of its
-// layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632.
+// layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632, and XG0636 for
+// flags that do not go with GPUs.
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/base/counted.h"
+#include "graph/base/errors.h"
 #include "planner/report/summary.h"
 #include "runtime/device/cpu/cpu_device.h"
 
@@ -36,8 +38,19 @@ std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan) {
   return steps;
 }
 
+Status check_devices(const planner::Program& program) {
+  if (program.gpu.empty()) {
+    return {};
+  }
+  return content_error("XG0635",
+                       {"the plan is for {}, and this version runs plans on processors only",
+                        counted(program.devices, program.gpu + " GPU")},
+                       "plan without `gpu` in the cluster; `xrun plan` and `xrun show` work for GPUs");
+}
+
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,
                                                           const std::vector<int>& neighbours) {
+  XRUN_TRY(check_devices(program));
   std::vector<int> of_host;  // number of workers of each device of the ranks on these processors
   std::vector<int> threads;
   int first = 0;

@@ -21,6 +21,9 @@ runtime::StepPrediction predicted_step(const planner::Plan& plan);
 // Predictions for the smaller steps of a growing batch: the steps before it reaches its final size.
 std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan);
 
+// Rejects a program for devices that this version cannot start: GPUs. Errors: XG0635.
+Status check_devices(const planner::Program& program);
+
 // Starts the devices of `rank`. `neighbours`: the ranks that share this host's processors, in order; empty: the rank
 // has them to itself.
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank = 0,

@@ -9,7 +9,6 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/units.h"
-#include "ops/facts/facts.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "runtime/cli/console/counts.h"
@@ -30,7 +29,7 @@ std::string about_files(const LoadedModel& model) {
 std::string about_module(const PreparedModel& prepared) {
   return std::to_string(prepared.training.graph.nodes.size()) + " operators, " +
          format_count(prepared.training.graph.parameter_count()) + " parameters, kernels for " +
-         std::string(ops::name_of(prepared.isa));
+         prepared.training_facts.isa;
 }
 
 std::string about_plan(const planner::Plan& plan) {
@@ -89,9 +88,7 @@ Outcome<PlannedModel> load_planned(const std::string& path, const GlobalOptions&
 // Returns the function that collects facts about other row blocks, which the planner proposes. Their times come from
 // formulas, since measuring takes long.
 planner::FactsOf facts_of(const PreparedModel& prepared) {
-  return [isa = prepared.isa](const Module& module, bool training) {
-    return ops::collect_facts(module.graph, module.train.norm_rows, training, isa, module.train.deterministic);
-  };
+  return [isa = prepared.isa](const Module& module, bool training) { return kernel_facts(module, training, isa); };
 }
 
 // Returns the function that says whether --search-time has not passed; null without a limit.

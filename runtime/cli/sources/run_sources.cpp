@@ -187,7 +187,7 @@ void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console&
 Status check_memory(const PlannedModel& planned, const DataMemory& data) {
   const planner::Plan& plan = planned.plan;
   const int workers = plan.machine.threads;
-  const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
+  const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).on_hosts();
   const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.compared;
   if (sum <= plan.machine.memory) {
     return {};

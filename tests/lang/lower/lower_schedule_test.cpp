@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "graph/settings/gpu_def.h"
 #include "lang/frontend.h"
 #include "lang/lower/module_builder.h"
 #include "lang/lower/setting_def.h"
@@ -85,8 +86,8 @@ const std::vector<Case> kCases{
     {"cluster.node.memory", "3GiB", nullptr},
     {"cluster.node.storage", "2GB/s", nullptr},
     {"cluster.node.link", "nvlink(150GB/s)", "`node.link`"},
-    {"cluster.node.gpu", "v100_32g", "a `gpu` in a cluster"},
-    {"cluster.node.gpus", "8", "a `gpu` in a cluster"},
+    {"cluster.node.gpu", "h200", nullptr},
+    {"cluster.node.gpus", "8", nullptr},
     {"cluster.reserve", "1GiB", nullptr},
     {"schedule.stages", "2", nullptr},
     {"schedule.micro_batches", "2", nullptr},
@@ -110,7 +111,8 @@ TEST(Hints, EverySettingReachesTheModuleOrIsReportedAsUnavailable) {
     const Outcome base = is_shard ? check({{"schedule.shard.id.split", "classes"}})
                                   : check({{path.substr(0, path.find('.')) + (path[0] == 'c' ? ".nodes" : ".stages"),
                                             path[0] == 'c' ? "1" : "auto"}});
-    const Outcome with = check({{c.path, c.value}});
+    const Outcome with = path == "cluster.node.gpus" ? check({{"cluster.node.gpu", "h100"}, {c.path, c.value}})
+                                                     : check({{c.path, c.value}});
     if (c.later == nullptr) {
       EXPECT_TRUE(with.later.empty()) << with.later[0];
       EXPECT_NE(base.module, with.module);
@@ -118,6 +120,26 @@ TEST(Hints, EverySettingReachesTheModuleOrIsReportedAsUnavailable) {
       ASSERT_EQ(with.later.size(), 1U);
       EXPECT_EQ(with.later[0], std::string(c.later) + " is not available yet");
     }
+  }
+}
+
+TEST(Hints, GpusHaveAKindAndANumber) {
+  const auto node = [](const std::string& lines) {
+    return Checked("cluster card {\n  node {\n    " + lines + "\n  }\n}\n");
+  };
+  const Checked eight = node("gpu  = h100_80g\n    gpus = 8");
+  EXPECT_THAT(eight.codes(), IsEmpty());
+  EXPECT_EQ(eight.module().cluster.gpu, "h100") << "the two names are one kind";
+  EXPECT_EQ(eight.module().cluster.gpus, 8);
+  EXPECT_EQ(node("gpu = h200").module().cluster.gpus, 1);
+  EXPECT_EQ(node("gpu = none").module().cluster.gpu, "");
+  EXPECT_EQ(node("cores = 2").module().cluster.gpu, "");
+  EXPECT_THAT(node("gpus = 8").codes(), ElementsAre("XG0513"));
+  EXPECT_THAT(node("gpu = v100_32g").codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(node("gpu = h100\n    gpus = 0").codes(), ElementsAre("XG0214"));
+  // Every kind can be named, and every name is a kind.
+  for (const GpuDef& gpu : gpu_defs()) {
+    EXPECT_EQ(node("gpu = " + std::string(gpu.name)).module().cluster.gpu, gpu.name);
   }
 }
 
@@ -232,7 +254,7 @@ TEST(Hints, DefaultsThatAreWrittenOutChangeNothing) {
     const std::string value(def.fallback);
     std::string path = std::string(keyword_of(def.kind)) + "." + def.path();
     if (!std::regex_match(value, literal) || def.type[0] == '{' || def.is_name() || def.group == "groups PATH" ||
-        def.access.store == &ModuleBuilder::say_unread || def.key == "shard") {
+        def.key == "shard") {
       continue;
     }
     if (const size_t at = path.find("HEAD"); at != std::string::npos) {

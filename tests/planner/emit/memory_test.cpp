@@ -136,7 +136,7 @@ TEST(Memory, SlicesOfWorkersHoldLocalsAndTheLargestScratch) {
     nodes.push_back(NodeId(i));
     locals.push_back(graph.nodes[static_cast<size_t>(i)].outputs[0]);
   }
-  const BlockLayout layout = layout_block(graph, facts, nodes, locals, 8);
+  const BlockLayout layout = layout_block(graph, facts, nodes, locals, 8, 8);
   // In a chain, only two neighbouring values are alive at a time, each with 8 rows of 64 f32.
   EXPECT_EQ(layout.kernel_offset, 2 * 8 * 64 * 4);
   EXPECT_EQ(layout.bytes, layout.kernel_offset + 5056);

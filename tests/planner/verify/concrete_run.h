@@ -1,8 +1,11 @@
 // Runs a program on bytes, as the executor does, with hashes in place of the arithmetic: what an instruction writes is
 // a hash of all that it reads. Two programs of one plan compute alike if they end with equal bytes. Buffers are at
 // their offsets in the arenas, so buffers that share bytes overwrite each other. The roles of operands are bound as by
-// runtime/device/cpu/.
+// runtime/device/cpu/. A pass of a CPU runs all nodes on one row block after the other, a pass of a GPU each node on
+// all row blocks.
 #pragma once
+
+#include <span>
 
 #include "tests/planner/verify/concrete_math.h"
 
@@ -74,35 +77,59 @@ class ConcreteRun {
         std::fill_n(memory_.data(memory_.place(each)), each.bytes, uint8_t{0});
       }
     }
-    for (int64_t block = first; block < first + blocks; ++block) {
-      uint64_t inputs = 0;
-      for (const Operand& each : one.operands) {
-        const Bytes at = each.by == By::kBlock ? each.step * (block - first)
-                         : each.by == By::kPartial
-                             ? each.step * (program_.partial_of(block) - program_.partial_of(first))
-                             : 0;
-        const Place place = memory_.place(each, at);
-        if (each.role == Role::kInput) {
-          inputs = mix(each.index == 0 ? static_cast<uint64_t>(each.node.index) : inputs, memory_.read(place));
-          if (kernels != nullptr) {
-            used_ = false;
-          }
-        } else if (each.role == Role::kOutput) {
-          if (kernels != nullptr && !used_) {
-            memory_.write(memory_.place(*kernels), inputs);
-          }
-          used_ = true;
-          const uint64_t old = each.by == By::kPartial ? memory_.read(place) : 0;
-          memory_.write(place, mix(mix(inputs, old), static_cast<uint64_t>(block * 64 + each.index)));
-        }
+    const std::span<const Operand> all = one.operands;
+    const auto run_blocks = [&](std::span<const Operand> operands) {
+      for (int64_t block = first; block < first + blocks; ++block) {
+        run_block(operands, block, first, kernels);
       }
+    };
+    for (size_t begin = 0; begin < all.size() && !program_.gpu.empty();) {
+      size_t end = begin + 1;
+      while (end < all.size() && all[end].node == all[begin].node) {
+        ++end;
+      }
+      run_blocks(all.subspan(begin, end - begin));
+      begin = end;
+    }
+    if (program_.gpu.empty()) {
+      run_blocks(all);
+    }
+  }
+
+  // Runs the nodes of some operands on a row block.
+  void run_block(std::span<const Operand> operands, int64_t block, int64_t first, const Operand* kernels) {
+    NodeId node;
+    uint64_t inputs = 0;
+    bool used = false;  // whether the kernel of the node has used its scratch memory
+    for (const Operand& each : operands) {
+      if (each.role != Role::kInput && each.role != Role::kOutput) {
+        continue;
+      }
+      if (each.node != node) {
+        node = each.node;
+        inputs = static_cast<uint64_t>(node.index);
+        used = false;
+      }
+      const Bytes at = each.by == By::kBlock     ? each.step * (block - first)
+                       : each.by == By::kPartial ? each.step * (program_.partial_of(block) - program_.partial_of(first))
+                                                 : 0;
+      const Place place = memory_.place(each, at);
+      if (each.role == Role::kInput) {
+        inputs = mix(inputs, memory_.read(place));
+        continue;
+      }
+      if (kernels != nullptr && !used) {
+        memory_.write(memory_.place(*kernels), inputs);
+      }
+      used = true;
+      const uint64_t old = each.by == By::kPartial ? memory_.read(place) : 0;
+      memory_.write(place, mix(mix(inputs, old), static_cast<uint64_t>(block * 64 + each.index)));
     }
   }
 
   const Program& program_;
   ConcreteMemory memory_;
   ConcreteMath math_;
-  bool used_ = false;  // whether the kernel of the node has used its scratch memory
 };
 
 }  // namespace xrun::planner::testing

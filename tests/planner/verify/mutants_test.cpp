@@ -46,6 +46,7 @@ CaseOptions random_options(Random& random, int number) {
   options.nodes = pick({1, 2});
   options.shards = pick({1, 2, 3});
   options.devices = std::max(options.stages * options.replicas, options.nodes) + pick({0, 1});
+  options.gpus = !options.knn && !options.compress && one_in(2);
   return options;
 }
 

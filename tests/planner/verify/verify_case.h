@@ -38,6 +38,7 @@ struct CaseOptions {
   int nodes = 1;
   int devices = 5;
   int shards = 3;
+  bool gpus = false;
 };
 
 inline Case make_case(const CaseOptions& options = {}) {
@@ -74,7 +75,8 @@ inline Case make_case(const CaseOptions& options = {}) {
                       .recompute_seed = options.recompute_seed,
                       .kept_blocks = 2,
                       .nodes = options.nodes,
-                      .early_buckets = options.early_buckets};
+                      .early_buckets = options.early_buckets,
+                      .gpus = options.gpus};
   made.program = emit_layout(made.module, layout, options.training).value();
   return made;
 }

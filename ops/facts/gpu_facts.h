@@ -1,0 +1,21 @@
+// The facts of a graph on GPUs (graph/layouts/kernel_facts.h), which need no GPU and no driver.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "graph/layouts/kernel_facts.h"
+#include "graph/settings/gpu_def.h"
+
+namespace xrun::ops {
+
+// The names of all operators for which GPUs have kernels: those of ops/gpu, or one that is compiled from the operator's
+// scalar expressions.
+std::span<const std::string_view> gpu_operators();
+
+// Returns the facts of the nodes of a graph on a kind of GPU. Times come from formulas and the published rates of the
+// GPU. Nodes whose operator has no kernel are marked (KernelFact::missing). Products in bf16 read weights in a prepared
+// form, rounded to bf16; no kernel has scratch memory.
+KernelFacts gpu_facts(const Graph& graph, int64_t norm_rows, bool training, bool deterministic, const GpuDef& gpu);
+
+}  // namespace xrun::ops
