@@ -77,7 +77,7 @@ def main():
                   f"{atomics:>15}{tensor:>14}")
             if stack or spills or local or atomics:
                 faults.append(f"{kernel}, sm_{architecture}: local memory or float atomics")
-            if re.fullmatch(r"product_\w+_bf16", kernel) and not tensor:
+            if re.fullmatch(r"(product_|conv|attention)\w*_bf16", kernel) and not tensor:
                 faults.append(f"{kernel}, sm_{architecture}: no instruction of tensor cores")
     for fault in faults:
         sys.stderr.write(fault + "\n")

@@ -39,7 +39,9 @@ Result<int64_t> height_of(int64_t t, const Attrs& attrs) {
 
 Result<Windows> Windows::of(int64_t t, const Attrs& attrs) {
   XRUN_ASSIGN(const int64_t height, height_of(t, attrs));
-  Windows made{.height = height, .width = t / height};
+  Windows made;
+  made.height = height;
+  made.width = t / height;
   const int64_t window = attrs.integer("window", t);
   const int64_t shift = attrs.integer("shift", 0);
   XRUN_TRY(expect_range("attention", "window", window, 1, 1 << 20));

@@ -1,7 +1,7 @@
 // Copies from global to shared memory that run while a kernel computes (cp.async). Only nvcc reads this header.
 #pragma once
 
-#include <cstdint>
+#include "ops/simd/lane_math.h"
 
 namespace xrun::ops {
 
@@ -32,28 +32,101 @@ __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
 }
 
-// Runs a block over `k` terms, kDepth at a time, with two stages in shared memory: copy(term, stage) begins the copies
-// of the terms from `term` on into a stage, and add(stage) reads them. The next stage is copied while one is read.
-template <int kDepth, class Copy, class Add>
-__device__ void for_each_stage(int64_t k, const Copy& copy, const Add& add) {
-  if (k > 0) {
-    copy(int64_t{0}, 0);
-    commit_copies();
-  }
-  int stage = 0;
+// Runs a block over the terms from `begin` to `end` - 1, kDepth at a time, with two stages in shared memory: copy(term,
+// stage) begins the copies of the terms from `term` on into a stage, and add(stage, term) reads them. The next stage is
+// copied while one is read.
+template <int kDepth, class Index, class Copy, class Add>
+__device__ void for_each_stage(Index begin, Index end, const Copy& copy, const Add& add) {
+  int stage = 1;
 #pragma unroll 1
-  for (int64_t term = 0; term < k; term += kDepth, stage ^= 1) {
-    if (term + kDepth < k) {
+  for (Index term = begin - kDepth; term < end; term += kDepth, stage ^= 1) {
+    const bool more = term + kDepth < end;
+    if (more) {
       copy(term + kDepth, stage ^ 1);
       commit_copies();
+    }
+    if (term < begin) {
+      continue;
+    }
+    if (more) {
       wait_for_copies<1>();
     } else {
       wait_for_copies<0>();
     }
     __syncthreads();
-    add(stage);
+    add(stage, term);
     __syncthreads();
   }
 }
+
+// An operand is read by rows, whose columns are contiguous in memory: row(i) and column(i) describe a row and a column,
+// and at(row, column) is the address of an element, or null if the element is zero. Both descriptions also exist beyond
+// the operand, where at() is null. The terms of a product are columns of the operand, or rows (kTermsInRows).
+//
+// The copies of an operand to the stages of a tile, for the places from `first` on. The thread's own places are
+// described once.
+template <class Tile, bool kTermsInRows, class Operand>
+class StageCopies {
+ public:
+  using Stage = typename Tile::template Stage<kTermsInRows>;
+
+  __device__ StageCopies(const Operand& operand, int64_t first)
+      : operand_(operand), first_(first), chunks_(kChunk == 1 || operand.has_chunks(kChunk)) {
+    if constexpr (kTermsInRows) {
+      column_ = operand.column(first + own_column());
+    } else {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        rows_[i] = operand.row(first + own_row(i));
+      }
+    }
+  }
+
+  // Begins the copies of the terms from `term` on.
+  __device__ void copy(Stage& stage, int64_t term) const {
+    if (!chunks_) {
+      copy_elements(stage, term);
+      return;
+    }
+    typename Operand::Column column = column_;
+    if constexpr (!kTermsInRows) {
+      column = operand_.column(term + own_column());
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const auto* const from = operand_.at(kTermsInRows ? operand_.row(term + own_row(i)) : rows_[i], column);
+      Tile::copy(stage.at(own_row(i), own_column()), from != nullptr ? from : operand_.any(), from != nullptr);
+    }
+  }
+
+ private:
+  static constexpr int kChunk = Tile::kChunk;
+  static constexpr int kRows = kTermsInRows ? Tile::kDepth : Tile::kTile;
+  static constexpr int kChunks = (kTermsInRows ? Tile::kTile : Tile::kDepth) / kChunk;
+  static constexpr int kStep = Tile::kThreads / kChunks;  // rows that all threads copy at once
+  static constexpr int kEach = kRows / kStep;             // copies of a thread
+
+  __device__ static int own_row(int i) { return static_cast<int>(threadIdx.x) / kChunks + i * kStep; }
+  __device__ static int own_column() { return static_cast<int>(threadIdx.x) % kChunks * kChunk; }
+
+  // Copies one element at a time, since chunks do not begin at multiples of 16 bytes.
+  __device__ void copy_elements(Stage& stage, int64_t term) const {
+    if constexpr (kChunk > 1) {
+#pragma unroll 1
+      for (int i = 0; i < kEach * kChunk; ++i) {
+        const int r = own_row(i / kChunk), c = own_column() + i % kChunk;
+        const auto* const from = operand_.at(operand_.row((kTermsInRows ? term : first_) + r),
+                                             operand_.column((kTermsInRows ? first_ : term) + c));
+        assign(*stage.at(r, c), from != nullptr ? to_float(*from) : 0.0F);
+      }
+    }
+  }
+
+  const Operand operand_;
+  int64_t first_;
+  bool chunks_;
+  typename Operand::Row rows_[kTermsInRows ? 1 : kEach];
+  typename Operand::Column column_;
+};
 
 }  // namespace xrun::ops

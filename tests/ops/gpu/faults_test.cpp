@@ -1,20 +1,11 @@
-// Faults that are planted in the PTX of kernels or as uninitialised bytes. Each is found with its place.
-#include <regex>
-
+// Faults that are planted in kernels (tests/ops/gpu/planted_faults.h) are found with their place.
 #include "ops/optimizer/update_scalars.h"
-#include "tests/ops/gpu/kernel_runner.h"
+#include "tests/ops/gpu/planted_faults.h"
 
 namespace xrun::ops::gpu {
 namespace {
 
 using ptx::FaultKind;
-
-// A launch of one kernel on small operands.
-struct Scene {
-  const char* module;
-  const char* kernel;
-  void (*launch)(Machine& machine, const ptx::Module& module);
-};
 
 constexpr std::array<uint32_t, 3> kColumnThreads{32, 8, 1};
 
@@ -131,40 +122,6 @@ constexpr Scene kGather{"layout", "gather_rows_f32", gather};
 constexpr Scene kProductF32{"product_f32", "product_nt_f32", product_f32};
 constexpr Scene kProductBf16{"product_bf16", "product_nt_bf16", product_bf16};
 
-// Returns the text of a module in which one occurrence of a pattern in one kernel is replaced. The running test fails
-// if this occurrence does not exist.
-std::string planted_text(const Scene& scene, const std::string& pattern, const std::string& with, int which) {
-  std::string text(kernel_text(90, scene.module));
-  const size_t begin = text.find(".entry " + std::string(scene.kernel) + "(");
-  const size_t end = text.find("\n}\n", begin);
-  const std::string body = text.substr(begin, end - begin);
-  const std::regex expression(pattern);
-  auto at = std::sregex_iterator(body.begin(), body.end(), expression);
-  for (int i = 0; i < which && at != std::sregex_iterator(); ++i) {
-    ++at;
-  }
-  if (at == std::sregex_iterator()) {
-    ADD_FAILURE() << scene.kernel << " has too few " << pattern;
-    return text;
-  }
-  return text.replace(begin + static_cast<size_t>(at->position()), static_cast<size_t>(at->length()), at->format(with));
-}
-
-struct Planted {
-  const char* name;
-  Scene scene;
-  const char* pattern;
-  const char* with;
-  int which;                     // index of the occurrence of the pattern
-  std::vector<FaultKind> kinds;  // the kinds that are reported, by the order of warps
-};
-
-const char* const kBarrier = "bar\\.sync \t0;";
-const char* const kWait1 = "cp\\.async\\.wait_group 1;";
-const char* const kWait0 = "cp\\.async\\.wait_group 0;";
-const char* const kMask = "(shfl\\.sync[^;]*), %r\\d+;";
-const char* const kBeyond = "setp\\.ge\\.s64 \t";
-
 std::vector<Planted> planted_faults() {
   using enum FaultKind;
   const std::vector<FaultKind> race{kRace, kUninitialisedMemory}, copy{kPendingCopy, kRace, kUninitialisedMemory};
@@ -234,57 +191,27 @@ std::vector<Planted> planted_faults() {
   };
 }
 
-TEST(GpuFaults, FaultsInKernelsAreFoundWithTheirPlace) {
-  for (const Planted& planted : planted_faults()) {
-    const std::string what = std::string(planted.scene.kernel) + ": " + planted.name;
-    const auto module = module_of(planted_text(planted.scene, planted.pattern, planted.with, planted.which));
-    ASSERT_NE(module, nullptr) << what;
-    for (const ptx::Order order : {ptx::Order::kFair, ptx::Order::kReversed, ptx::Order::kThreadLast}) {
-      Machine machine(kTargets[1], order);
-      planted.scene.launch(machine, *module);
-      if (!machine.fault) {
-        ADD_FAILURE() << what << " is not found in order " << static_cast<int>(order);
-        continue;
-      }
-      const ptx::Fault& fault = *machine.fault;
-      EXPECT_TRUE(std::ranges::count(planted.kinds, fault.kind) > 0) << what << ": " << fault.print();
-      EXPECT_EQ(fault.kernel, planted.scene.kernel);
-      EXPECT_FALSE(fault.source.empty()) << what << ": " << fault.print();
-    }
-  }
-}
-
-struct Unset {
-  Scene scene;
-  const char* buffer;
-};
+TEST(GpuFaults, FaultsInKernelsAreFoundWithTheirPlace) { expect_found(planted_faults()); }
 
 TEST(GpuFaults, UninitialisedMemoryIsNamed) {
-  for (const Unset& unset :
-       {Unset{kColumnSums, "sums"}, Unset{kColumnSums, "x"}, Unset{kTranspose, "x"}, Unset{kAdamw, "v"},
-        Unset{kAdamw, "scalars"}, Unset{kSquareSums, "g"}, Unset{kSoftmax, "x"}, Unset{kCrossEntropy, "labels"},
-        Unset{kLayerWeights, "rstds"}, Unset{kGather, "table"}, Unset{kProductF32, "bias"}, Unset{kProductF32, "b"},
-        Unset{kProductBf16, "a"}}) {
-    const std::string what = std::string(unset.scene.kernel) + ", " + unset.buffer;
-    Machine machine(kTargets[1]);
-    machine.unset = unset.buffer;
-    unset.scene.launch(machine, module_of(90, unset.scene.module));
-    ASSERT_TRUE(machine.fault) << what;
-    EXPECT_EQ(machine.fault->kind, FaultKind::kUninitialisedMemory) << what << ": " << machine.fault->print();
-    EXPECT_TRUE(machine.fault->buffer.starts_with(unset.buffer)) << what << ": " << machine.fault->print();
-  }
+  expect_named({{kColumnSums, "sums"},
+                {kColumnSums, "x"},
+                {kTranspose, "x"},
+                {kAdamw, "v"},
+                {kAdamw, "scalars"},
+                {kSquareSums, "g"},
+                {kSoftmax, "x"},
+                {kCrossEntropy, "labels"},
+                {kLayerWeights, "rstds"},
+                {kGather, "table"},
+                {kProductF32, "bias"},
+                {kProductF32, "b"},
+                {kProductBf16, "a"}});
 }
 
-// Each launch without a planted fault runs in every order.
 TEST(GpuFaults, UnchangedKernelsHaveNoFaults) {
-  for (const Scene& scene : {kColumnSums, kTranspose, kRelu, kFinite, kAdamw, kSquareSums, kSoftmax, kCrossEntropy,
-                             kStatistics, kLayerWeights, kMaxPool, kDropout, kGather, kProductF32, kProductBf16}) {
-    for (const ptx::Order order : ptx::kOrders) {
-      Machine machine(kTargets[1], order);
-      scene.launch(machine, module_of(90, scene.module));
-      EXPECT_FALSE(machine.fault) << machine.fault->print();
-    }
-  }
+  expect_no_faults({kColumnSums, kTranspose, kRelu, kFinite, kAdamw, kSquareSums, kSoftmax, kCrossEntropy, kStatistics,
+                    kLayerWeights, kMaxPool, kDropout, kGather, kProductF32, kProductBf16});
 }
 
 }  // namespace
