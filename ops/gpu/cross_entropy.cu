@@ -3,8 +3,8 @@
 // accuracy have the bits of the processor; the loss has them unless its f64 value, whose logarithm is our own, lies
 // within two units of its last place from the middle between two numbers of f32.
 // Tests: tests/ops/gpu/row_kernels_test.cpp
-#include "ops/gpu/log64.h"
 #include "ops/gpu/row_sums.h"
+#include "ops/simd/f64_math.h"
 
 using namespace xrun::ops;
 
