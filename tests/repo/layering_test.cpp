@@ -107,7 +107,8 @@ const std::map<std::string, Folders> kMayInclude{
     {"ops/onnx", kOps + Folders{"ops/attention", "ops/dense"}},
     {"ops/facts", kOps + Folders{"ops/head", "ops/optimizer"}},
     // Kernels of GPUs use only formulas, which the kernels of the processor share.
-    {"ops/gpu", {"graph/base", "ops/simd", "ops/conv", "ops/elementwise", "ops/norm", "ops/optimizer"}},
+    {"ops/gpu",
+     {"graph/base", "ops/simd", "ops/conv", "ops/elementwise", "ops/head", "ops/norm", "ops/optimizer", "ops/reduce"}},
 
     {"planner/schedules", kGraph},
     {"planner/program", kGraph + Folders{"planner/schedules"}},
