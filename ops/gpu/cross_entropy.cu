@@ -4,8 +4,8 @@
 // within two units of its last place from the middle between two numbers of f32. The kernels `sequence_*` are for
 // logits [rows, positions, classes] with a label at each position: a row has the mean over positions with a label.
 // Tests: tests/ops/gpu/row_kernels_test.cpp
-#include "ops/gpu/log64.h"
 #include "ops/gpu/row_sums.h"
+#include "ops/simd/f64_math.h"
 
 using namespace xrun::ops;
 

@@ -84,7 +84,9 @@ TEST(GpuRows, CrossEntropyHasTheBitsOfTheProcessor) {
     for (const double smoothing : {0.0, 0.1}) {
       const Attrs attrs{{"scale", 1.5}, {"smoothing", smoothing}};
       const TensorType logits = type_of({kBatch, classes}), row = type_of({kBatch});
-      const Raw x = raw(random_floats(static_cast<size_t>(kRows * classes), 3));
+      std::vector<float> numbers = random_floats(static_cast<size_t>(kRows * classes), 3);
+      numbers[static_cast<size_t>(classes) + 2] = NAN;  // in the second row
+      const Raw x = raw(numbers);
       const std::vector<int32_t> labels{0, static_cast<int32_t>(classes) - 1, -1, 3, static_cast<int32_t>(classes)};
       const std::vector<float> dloss = random_floats(kRows, 4);
       const TensorType label = type_of({kBatch}, DType::kI32);

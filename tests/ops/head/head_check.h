@@ -205,10 +205,9 @@ inline void expect_updated_rows(const test::HeadProblem& problem, const StepPlan
   }
 }
 
-// Runs one step and compares it with the oracle over the step's active classes. The weights of `problem` must be
+// Compares the result of a step with the oracle over the step's active classes. The weights of `problem` must be
 // numbers of the plan's format. Returns the oracle's answer over these classes.
-inline test::HeadAnswer expect_step(const test::HeadProblem& problem, const StepPlan& plan) {
-  const StepResult got = run_step(problem, plan);
+inline test::HeadAnswer expect_result(const test::HeadProblem& problem, const StepPlan& plan, const StepResult& got) {
   std::vector<int32_t> active = got.active;
   for (int32_t c = 0; plan.active == 0 && c < problem.classes; ++c) {
     active.push_back(c);
@@ -259,6 +258,11 @@ inline test::HeadAnswer expect_step(const test::HeadProblem& problem, const Step
     }
   }
   return want;
+}
+
+// Runs one step on the processor and compares it with the oracle.
+inline test::HeadAnswer expect_step(const test::HeadProblem& problem, const StepPlan& plan) {
+  return expect_result(problem, plan, run_step(problem, plan));
 }
 
 }  // namespace xrun::ops
