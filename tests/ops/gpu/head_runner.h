@@ -1,4 +1,4 @@
-// Runs one training step of a head with the kernels of ops/gpu/head_*.cu on the PTX machine, like run_step
+// Runs one training step of a head with the kernels of ops/gpu/head/*.cu on the PTX machine, like run_step
 // (tests/ops/head/head_runner.h) does on the processor: with the same random numbers, learning rate and states.
 #pragma once
 

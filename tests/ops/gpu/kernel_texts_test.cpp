@@ -62,12 +62,12 @@ TEST(GpuTexts, TheTextsWereCompiledFromTheSourcesOfTheTree) {
     EXPECT_EQ(sha256_hex(test::read_source_file(path)), digest) << path << " was changed: run `make ptx`";
     listed.insert(path);
   }
-  for (const auto& entry : fs::directory_iterator(kRoot / "ops/gpu")) {
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "ops/gpu")) {
     if (entry.path().extension() != ".cu") {
       continue;
     }
     const std::string name = entry.path().stem();
-    EXPECT_TRUE(listed.contains("ops/gpu/" + name + ".cu")) << name << " is new: run `make ptx`";
+    EXPECT_TRUE(listed.contains(fs::relative(entry.path(), kRoot))) << name << " is new: run `make ptx`";
     for (const Target& target : kTargets) {
       const std::string text = name + "_" + std::to_string(target.compute) + ".ptx";
       ASSERT_TRUE(files.contains(text)) << text;

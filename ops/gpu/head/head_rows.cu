@@ -3,7 +3,7 @@
 // rows of a call are `count` consecutive ones from `first` on, an index in the whole head; their arrays begin at that
 // class. Operands and gradients have `stride` numbers a row, a multiple of 32 that is at least `dim`.
 // Tests: tests/ops/gpu/head_test.cpp
-#include "ops/gpu/head_rows.h"
+#include "ops/gpu/head/head_rows.h"
 #include "ops/optimizer/update_formulas.h"
 
 using namespace xrun::ops;

@@ -5,10 +5,10 @@
 // eight rows of threads take every eighth class each, 64 at a time, and a tree adds their sums. So no bit depends on
 // the number of rows or class blocks of a launch.
 //   z       [count, places] logits of the classes from `first` on, for blocks of `size` classes
-//   labels  [places] from head_rows (ops/gpu/head_rows.h)
+//   labels  [places] from head_rows (ops/gpu/head/head_rows.h)
 //   psi     [places] the targets' logits after the margin, from head_margin
 // Tests: tests/ops/gpu/head_test.cpp
-#include "ops/gpu/head_rows.h"
+#include "ops/gpu/head/head_rows.h"
 #include "ops/simd/f64_math.h"
 
 using namespace xrun::ops;

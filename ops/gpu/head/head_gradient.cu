@@ -1,11 +1,11 @@
 // Gradients of a classifier head by the logits of consecutive class blocks, and the parts that steep margins add to dX
 // and dW (ops/head/steep.h explains them). Values of rows are planes of one number a place; a launch for some classes
 // changes the planes of targets only for rows that have their target there.
-//   labels   [places] from head_rows (ops/gpu/head_rows.h)
+//   labels   [places] from head_rows (ops/gpu/head/head_rows.h)
 //   targets  the target's logit before the margin
 //   psi, slope, steep, target_gradient, maxima, factors, smooths   see the kernels
 // Tests: tests/ops/gpu/head_test.cpp
-#include "ops/gpu/head_rows.h"
+#include "ops/gpu/head/head_rows.h"
 #include "ops/head/margin_formulas.h"
 #include "ops/head/margin_program.h"
 
