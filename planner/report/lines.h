@@ -38,5 +38,5 @@ std::string disk_lines(const Plan& plan, const Module& module);
 std::string layer_times_text(const Plan& plan);
 
 std::string communication_lines(const Plan& plan);
-std::string network_lines(const Plan& plan);  // of links between GPUs, and of the network
+std::string network_lines(const Plan& plan);  // links between GPUs, and the network
 }  // namespace xrun::planner

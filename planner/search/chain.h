@@ -24,8 +24,8 @@ struct Chain {
   // Bytes per row block of the outputs of each node that backward nodes read.
   std::vector<Bytes> saved;
   // Entry i of n + 1 has the bytes per row block that cross a cut before position i: the values that are made before
-  // position i and read at position i or later, each counted once. Batch inputs do not count, since every device reads
-  // them directly.
+  // position i and read at position i or later, each counted once. Batch inputs do not count, since devices read them
+  // from the host.
   std::vector<Bytes> boundary;
   std::vector<Bytes> parameters;  // f32 weights
   std::vector<Bytes> resident;    // weights, states, optimizer states, prepared forms, one gradient partial

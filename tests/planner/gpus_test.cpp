@@ -130,7 +130,7 @@ TEST(Gpus, TheirMemoryIsNamedIfNothingFits) {
   EXPECT_TRUE(sharded.ok()) << sharded.error().message;
 }
 
-TEST(Gpus, ThatOfTheHostIsNamedIfItsBuffersDoNotFit) {
+TEST(Gpus, TheMemoryOfTheHostIsNamedIfItsBuffersDoNotFit) {
   const auto refused = subject_of(head_model(1000), cluster_of("h100", 2, 64 * kKiB)).plan();
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0601");
