@@ -34,9 +34,11 @@ test: build
 	@scripts/skipped_tests.sh build/release
 
 # Runs the determinism test with all plans, also on two and three ranks, all runs with recorded bitwise results
-# (docs/internals/determinism.md), and a head of a million classes (docs/internals/memory.md). Takes long.
+# (docs/internals/determinism.md), a head of a million classes (docs/internals/memory.md), and 400 random programs with
+# all of their mutants, which the verifier refuses unless they compute the same. Takes long.
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*:MpiCommand.Every*'
+	@XRUN_ALL_PLANS=1 build/release/xrun_planner_test --gtest_filter='Mutants*' --gtest_brief=1
 
 # Tests each mathematical function on all 2^32 inputs, interpreted and compiled, with each instruction set of the
 # processor. Prints the table of errors in docs/internals/algorithms.md.
