@@ -216,7 +216,7 @@ constexpr SettingDef kSettings[] = {
     Def{kCluster, "node", "storage", "rate", "none",
         "how fast its files are read and written: gives the predicted time of saves", kStored<&ClusterSpec::storage>,
         1},
-    Def{kCluster, "node", "gpu", "none, h100, h100_80g, h200", "none",
+    Def{kCluster, "node", "gpu", "none, v100_16g, v100_32g, h100, h100_80g, h200", "none",
         "the kind of its GPUs, which are the devices of plans; `h100_80g` is `h100`",
         Access(&B::store_choice<&ClusterSpec::gpu>, &show_member<&ClusterSpec::gpu>)},
     Def{kCluster, "node", "gpus", "int", "1", "how many GPUs of this kind it has", kStored<&ClusterSpec::gpus>, 1,

@@ -1,7 +1,6 @@
 // The facts of a graph on GPUs (graph/layouts/kernel_facts.h), which need no GPU and no driver.
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "graph/layouts/kernel_facts.h"
@@ -9,9 +8,8 @@
 
 namespace xrun::ops {
 
-// The names of all operators for which GPUs have kernels: those of ops/gpu, or one that is compiled from the operator's
-// scalar expressions.
-std::span<const std::string_view> gpu_operators();
+// Whether GPUs have kernels for an operator: those of ops/gpu, or one that is compiled from its scalar expressions.
+bool is_on_gpus(std::string_view op);
 
 // Returns the facts of the nodes of a graph on a kind of GPU. Times come from formulas and the published rates of the
 // GPU. Nodes whose operator has no kernel are marked (KernelFact::missing). Products in bf16 read weights in a prepared

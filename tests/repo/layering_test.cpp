@@ -105,7 +105,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"ops/head", kOps + Folders{"ops/head/loops", "ops/losses", "ops/optimizer", "ops/reduce"}},
     {"ops/knn", kOps + Folders{"ops/head/loops"}},
     {"ops/onnx", kOps + Folders{"ops/attention", "ops/dense"}},
-    {"ops/facts", kOps + Folders{"ops/head", "ops/optimizer"}},
+    {"ops/facts", kOps + Folders{"ops/head", "ops/optimizer", "ops/gpu/launch"}},
     // Kernels of GPUs use only formulas, which the kernels of the processor share.
     {"ops/gpu", {"graph/base", "ops/simd", "ops/attention", "ops/conv", "ops/elementwise", "ops/norm", "ops/optimizer"}},
     {"ops/gpu/head", {"graph/base", "ops/simd", "ops/gpu", "ops/head", "ops/optimizer", "ops/reduce"}},
