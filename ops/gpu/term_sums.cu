@@ -1,5 +1,6 @@
 // Sums of a tensor to a smaller shape, whose dimensions are 1 or those of the tensor (ops/reduce/sums.cpp). One thread
 // a sum, which adds its terms in the order of the memory. The kernels have the bits of the processor.
+// Tests: tests/ops/gpu/launch/conformance_test.cpp
 #include "ops/gpu/grid.h"
 #include "ops/simd/lane_math.h"
 

@@ -41,7 +41,7 @@ enum class MarginOp : uint32_t {
 };
 
 struct MarginNode {
-  double value;     // of a constant
+  double value;     // the number of a constant
   int32_t args[3];  // earlier nodes; -1: none
   uint32_t op;      // MarginOp
 };

@@ -107,7 +107,8 @@ const std::map<std::string, Folders> kMayInclude{
     {"ops/onnx", kOps + Folders{"ops/attention", "ops/dense"}},
     {"ops/facts", kOps + Folders{"ops/head", "ops/optimizer", "ops/gpu/launch"}},
     // Kernels of GPUs use only formulas, which the kernels of the processor share.
-    {"ops/gpu", {"graph/base", "ops/simd", "ops/attention", "ops/conv", "ops/elementwise", "ops/norm", "ops/optimizer"}},
+    {"ops/gpu",
+     {"graph/base", "ops/simd", "ops/attention", "ops/conv", "ops/elementwise", "ops/norm", "ops/optimizer"}},
     {"ops/gpu/head", {"graph/base", "ops/simd", "ops/gpu", "ops/head", "ops/optimizer", "ops/reduce"}},
     {"ops/gpu/launch", kOps + Folders{"ops/gpu", "ops/dense", "ops/losses", "ops/optimizer"}},
 

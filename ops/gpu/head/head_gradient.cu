@@ -4,7 +4,7 @@
 //   labels   [places] from head_rows (ops/gpu/head/head_rows.h)
 //   targets  the target's logit before the margin
 //   psi, slope, steep, target_gradient, maxima, factors, smooths   see the kernels
-// Tests: tests/ops/gpu/head_test.cpp
+// Tests: tests/ops/gpu/head/head_steps_test.cpp
 #include "ops/gpu/head/head_rows.h"
 #include "ops/head/margin_formulas.h"
 #include "ops/head/margin_program.h"
@@ -21,7 +21,7 @@ struct Range {
   __device__ bool has(int32_t label) const { return label >= first && label < first + count; }
 };
 
-// What the loss makes of the logits of classes other than the target.
+// The scale and the filter of the loss for logits of classes other than the target.
 struct LossLogits {
   float scale;
   float filter;

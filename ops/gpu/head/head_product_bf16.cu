@@ -1,6 +1,6 @@
 // Products of a classifier head on tensor cores: bf16 operands, f32 results. Each element takes 16 terms at a time
 // (mma.sync m16n8k16).
-// Tests: tests/ops/gpu/head_test.cpp
+// Tests: tests/ops/gpu/head/head_steps_test.cpp
 #include "ops/gpu/head/head_products.h"
 
 using namespace xrun::ops;

@@ -1,5 +1,5 @@
 // Products of a classifier head in f32. Each element is one chain of fused multiply-adds.
-// Tests: tests/ops/gpu/head_test.cpp
+// Tests: tests/ops/gpu/head/head_steps_test.cpp
 #include "ops/gpu/head/head_products.h"
 
 using namespace xrun::ops;

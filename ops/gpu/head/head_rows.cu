@@ -2,7 +2,7 @@
 // both, and the updates of class rows. A warp has one row. Sums over a row are f64: 32 running sums, then a tree. Class
 // rows of a call are `count` consecutive ones from `first` on, an index in the whole head; their arrays begin at that
 // class. Operands and gradients have `stride` numbers a row, a multiple of 32 that is at least `dim`.
-// Tests: tests/ops/gpu/head_test.cpp
+// Tests: tests/ops/gpu/head/head_steps_test.cpp
 #include "ops/gpu/head/head_rows.h"
 #include "ops/optimizer/update_formulas.h"
 

@@ -7,7 +7,7 @@
 //   z       [count, places] logits of the classes from `first` on, for blocks of `size` classes
 //   labels  [places] from head_rows (ops/gpu/head/head_rows.h)
 //   psi     [places] the targets' logits after the margin, from head_margin
-// Tests: tests/ops/gpu/head_test.cpp
+// Tests: tests/ops/gpu/head/head_steps_test.cpp
 #include "ops/gpu/head/head_rows.h"
 #include "ops/simd/f64_math.h"
 

@@ -20,8 +20,8 @@ struct NormShape {
   GpuSpec spec;
   std::string ending;
   int64_t channels;
-  int64_t rows;  // of a row block: samples and positions
-  Bytes size;    // of an element
+  int64_t rows;  // samples times positions in a row block
+  Bytes size;    // bytes of an element
   float eps;
 
   static Result<NormShape> of(const GpuSpec& spec) {

@@ -20,7 +20,8 @@ namespace xrun::ops::gpu {
 // The types and sizes for which a kernel is made.
 struct GpuSpec {
   const OpDef* op = nullptr;
-  KernelSpec node;  // of one row block; `isa` has no meaning. Without `compile`, texts of compiled loops are empty
+  KernelSpec
+      node;  // describes one row block; `isa` has no meaning. Without `compile`, texts of compiled loops are empty
   GpuTarget target = GpuTarget::kSm80;
   int64_t most_blocks = 1;  // the largest number of row blocks of one call
 

@@ -38,10 +38,10 @@ inline GpuArgument argument_of(double value) { return {.number = std::bit_cast<u
 
 // The largest number of thread blocks in the second and in the third dimension of a grid.
 inline constexpr int64_t kMostBlocks = 65'535;
-inline constexpr int64_t kThreadsOfBlock = 128;  // of kernels with a grid of one dimension
-inline constexpr int64_t kThreadsOfRow = 16;     // of kernels with sums over rows
+inline constexpr int64_t kThreadsOfBlock = 128;  // for kernels with a grid of one dimension
+inline constexpr int64_t kThreadsOfRow = 16;     // for kernels with sums over rows
 
-inline constexpr int64_t kColumnsOfBlock = 32;  // of kernels with sums over columns (ops/gpu/column_sums.h)
+inline constexpr int64_t kColumnsOfBlock = 32;  // for kernels with sums over columns (ops/gpu/column_sums.h)
 
 using Sizes = std::array<int64_t, 3>;
 inline constexpr Sizes kThreadsOfColumns{32, 8, 1};

@@ -14,7 +14,7 @@ using Made = Result<std::unique_ptr<GpuKernel>>;
 // Logits f32[N, ..., C] with a label at each position.
 struct Logits {
   int64_t classes;
-  int64_t positions;  // of a row
+  int64_t positions;  // positions in a row
 
   static Result<Logits> of(const GpuSpec& spec) {
     const TensorType& logits = spec.node.inputs[0];

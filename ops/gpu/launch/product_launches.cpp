@@ -14,7 +14,7 @@ using Made = Result<std::unique_ptr<GpuKernel>>;
 
 constexpr int64_t kTile = 64;                       // rows and columns of a thread block
 constexpr int64_t kMostRows = kMostBlocks * kTile;  // rows of a launch
-enum class Way : uint8_t { kTransposed, kPlain };   // of the second operand: [n, k] or [k, n]
+enum class Way : uint8_t { kTransposed, kPlain };   // the second operand is [n, k] or [k, n]
 
 std::string product_name(const char* form, DType dtype) {
   return "product_" + std::string(form) + "_" + std::string(name_of(dtype));

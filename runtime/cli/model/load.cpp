@@ -104,7 +104,7 @@ Status check_flags_of_gpus(const ClusterSpec& cluster, const GlobalOptions& opti
                        {"`{}` is about the processors of this machine, but the devices are {} GPUs", flag, cluster.gpu},
                        fmt::format("leave {} out, or leave `gpu` out of the cluster", flag));
   }
-  constexpr int64_t kMostDevices = 1024;  // as --devices
+  constexpr int64_t kMostDevices = 1024;  // the limit of --devices
   const int64_t all = cluster.nodes * cluster.gpus;
   if (options.devices == 0 && all > kMostDevices) {
     return usage_error("XG0636", {"the cluster has {} GPUs, and a plan at most {} devices", all, kMostDevices},

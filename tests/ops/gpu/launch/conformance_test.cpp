@@ -46,7 +46,7 @@ class GpuConformance : public testing::TestWithParam<std::tuple<size_t, DType>> 
   }
 };
 
-using BlockValues = std::map<ValueId, std::vector<Values>>;  // of each row block
+using BlockValues = std::map<ValueId, std::vector<Values>>;  // values of each row block
 
 // The operands of a node. Accumulators start with numbers, other outputs with NaN.
 NodeRun run_of(const Graph& graph, const Node& node, int64_t rows, const BlockValues& values) {

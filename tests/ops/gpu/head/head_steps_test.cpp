@@ -1,6 +1,6 @@
 // Heads on GPUs: every margin, format and update rule against the oracle in f64 and the processor, and equal bits for
 // every grouping of rows, class blocks and shards.
-#include "tests/ops/gpu/head_runner.h"
+#include "tests/ops/gpu/head/head_runner.h"
 
 namespace xrun::ops::gpu {
 namespace {
