@@ -49,6 +49,7 @@ inline std::vector<Case> conformance_cases() {
       {.op = "matmul", .inputs = {{6}}, .attrs = {}, .params = {{6, 9}}},
       {.op = "einsum", .inputs = {{5, 7, 4}}, .attrs = rule("nhwc,dch->nwd"), .params = {{3, 4, 5}}},
       {.op = "einsum", .inputs = {{5, 6}}, .attrs = rule("nij,jkl->nik"), .params = {{6, 4, 2}}},
+      {.op = "einsum", .inputs = {{5, 6}}, .attrs = rule("nij,kj->nik"), .params = {{7, 6}}},
       {"einsum", {{5, 7}, {7, 4}}, rule("nij,njk->nki")},
       {"einsum", {{6, 5, 4}, {6, 4}}, rule("nhwc,nhc->nw")},
       {"einsum", {{5, 8}, {5, 8}}, rule("nia,nja->nij")},
