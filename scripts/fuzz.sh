@@ -30,7 +30,7 @@ seeds() {
     records) echo $data/recordio ;;
     sparse) echo $data/sparse ;;
     tar | xidx) echo $data/webdataset ;;
-    csv | text) echo tests/runtime/formats/tables ;;
+    csv | text) echo $data/plsc $data/sparse ;;
     *) ;;
   esac
 }
@@ -41,6 +41,7 @@ run() {
   local start=$SECONDS code=0 count
   case $target in
     check | format | parse) options+=(-max_len=4096 -dict="$root/tests/fuzz/xgraph.dict") ;;
+    csv | lists | text) options+=(-max_len=1024) ;;
     picture) options+=(-max_len=16384) ;;
     *) options+=(-max_len=8192) ;;
   esac
