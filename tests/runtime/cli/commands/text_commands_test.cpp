@@ -213,12 +213,12 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   }
   EXPECT_EQ(listed, names);
   const CommandResult wide = run_xrun({"explain", "--list", "--unavailable"}, {.environment = {{"COLUMNS", "100"}}});
-  EXPECT_THAT(wide.out, HasSubstr("  cluster.node.gpus            how many GPUs it has\n"));
+  EXPECT_THAT(wide.out, HasSubstr("  cluster.node.link            what joins its GPUs\n"));
 }
 
-// Only GPUs are unavailable.
+// Only the link between GPUs is unavailable.
 TEST(ExplainCommand, OnlyTheListedFeaturesAreUnavailable) {
-  EXPECT_EQ(explain({"--list", "--unavailable"}).out, "cluster.node.gpus\ncluster.node.gpu\ncluster.node.link\n");
+  EXPECT_EQ(explain({"--list", "--unavailable"}).out, "cluster.node.link\n");
 }
 
 class FixCommand : public ::testing::Test {
