@@ -289,11 +289,11 @@ std::vector<Fault> model_faults() {
        "XG0636]: `--devices 2` asks for more GPUs than the 1 of the cluster",
        "give at most --devices 1"},
       {"active_classes_on_a_gpu",
-       tiny_with("batch     = 32", "batch     = 32\n  active_classes = sample(34)") +
+       tiny_with("batch     = 32", "batch     = 8\n  active_classes = sample(34)") +
            "\ncluster c {\n  node {\n    gpu = h100\n  }\n}\n",
        {"plan", "m.xgraph"},
        1,
-       "m.xgraph:25",
+       "m.xgraph:25:20",
        "XG0634]: GPUs cannot run heads with sampled active classes",
        "leave `active_classes` out"},
       {"too_few_active_classes",
