@@ -6,6 +6,7 @@
 #include <atomic>
 #include <gmock/gmock.h>
 #include <latch>
+#include <thread>
 
 #include "runtime/device/cuda/instruction_queue.h"
 #include "tests/cuda/planted.h"
@@ -338,6 +339,10 @@ TEST(CudaDevices, TheGuardIsCalledForEachInstruction) {
   run.backend->begin_step({.guard = &guard});
   ASSERT_TRUE(run.executor->step().ok());
   EXPECT_EQ(guard.calls, 12);
+  // The threads of a stream end their work a moment after they have reported the last end.
+  for (int ms = 0; ms < 30'000 && !run.on.devices->device(0).idle(); ++ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_TRUE(run.on.devices->device(0).idle());
 }
 
