@@ -1,8 +1,6 @@
 // Faults that are planted in the PTX of the kernels of heads. Each is found with its place.
-#include <regex>
-
 #include "ops/optimizer/update_scalars.h"
-#include "tests/ops/gpu/kernel_runner.h"
+#include "tests/ops/gpu/planted_faults.h"
 
 namespace xrun::ops::gpu {
 namespace {
@@ -13,13 +11,6 @@ using ptx::FaultKind;
 constexpr int64_t kClasses = 76, kSize = 64, kPlaces = 32, kRows = 30, kDim = 30, kDims = 32, kTop = 2;
 constexpr auto kLogits = static_cast<size_t>(kClasses * kPlaces);
 constexpr std::array<uint32_t, 3> kStatsThreads{32, 8, 1};
-
-// A launch of one kernel on these operands.
-struct Scene {
-  const char* module;
-  const char* kernel;
-  void (*launch)(Machine& at, const ptx::Module& module);
-};
 
 std::vector<int32_t> some_labels() {
   std::vector<int32_t> labels;
@@ -142,37 +133,6 @@ constexpr Scene kSteepDw{"head_gradient", "head_steep_dw_f32_f32", steep_dw};
 constexpr Scene kProject{"head_rows", "head_project_f32", project};
 constexpr Scene kUpdate{"head_rows", "head_update_bf16_f32", update_rows};
 
-// Returns the text of a module in which one occurrence of a pattern in one kernel is replaced. The running test fails
-// if this occurrence does not exist.
-std::string planted_text(const Scene& scene, const std::string& pattern, const std::string& with, int which) {
-  std::string text(kernel_text(90, scene.module));
-  const size_t begin = text.find(".entry " + std::string(scene.kernel) + "(");
-  const std::string body = text.substr(begin, text.find("\n}\n", begin) - begin);
-  const std::regex expression(pattern);
-  auto at = std::sregex_iterator(body.begin(), body.end(), expression);
-  for (int i = 0; i < which && at != std::sregex_iterator(); ++i) {
-    ++at;
-  }
-  if (at == std::sregex_iterator()) {
-    ADD_FAILURE() << scene.kernel << " has too few " << pattern;
-    return text;
-  }
-  return text.replace(begin + static_cast<size_t>(at->position()), static_cast<size_t>(at->length()), at->format(with));
-}
-
-struct Planted {
-  const char* name;
-  Scene scene;
-  const char* pattern;
-  const char* with;
-  int which;                     // index of the occurrence of the pattern
-  std::vector<FaultKind> kinds;  // the kinds that are reported, by the order of warps
-};
-
-const char* const kBarrier = "bar\\.sync \t0;";
-const char* const kMask = "(shfl\\.sync[^;]*), %r\\d+;";
-const char* const kBeyond = "setp\\.ge\\.s64 \t";
-
 std::vector<Planted> planted_faults() {
   using enum FaultKind;
   const std::vector<FaultKind> race{kRace, kUninitialisedMemory}, copy{kPendingCopy, kRace, kUninitialisedMemory};
@@ -213,54 +173,24 @@ std::vector<Planted> planted_faults() {
   };
 }
 
-TEST(GpuHeadFaults, FaultsInKernelsAreFoundWithTheirPlace) {
-  for (const Planted& planted : planted_faults()) {
-    const std::string what = std::string(planted.scene.kernel) + ": " + planted.name;
-    const auto module = module_of(planted_text(planted.scene, planted.pattern, planted.with, planted.which));
-    ASSERT_NE(module, nullptr) << what;
-    for (const ptx::Order order : {ptx::Order::kFair, ptx::Order::kReversed, ptx::Order::kThreadLast}) {
-      Machine machine(kTargets[1], order);
-      planted.scene.launch(machine, *module);
-      if (!machine.fault) {
-        ADD_FAILURE() << what << " is not found in order " << static_cast<int>(order);
-        continue;
-      }
-      const ptx::Fault& fault = *machine.fault;
-      EXPECT_TRUE(std::ranges::count(planted.kinds, fault.kind) > 0) << what << ": " << fault.print();
-      EXPECT_EQ(fault.kernel, planted.scene.kernel);
-      EXPECT_FALSE(fault.source.empty()) << what << ": " << fault.print();
-    }
-  }
-}
+TEST(GpuHeadFaults, FaultsInKernelsAreFoundWithTheirPlace) { expect_found(planted_faults()); }
 
 TEST(GpuHeadFaults, UninitialisedMemoryIsNamed) {
-  struct Unset {
-    Scene scene;
-    const char* buffer;
-  };
-  for (const Unset& unset : {Unset{kRowsScene, "features"}, Unset{kStats, "z"}, Unset{kBest, "z"},
-                             Unset{kGradient, "lanes"}, Unset{kDwF32, "dw"}, Unset{kDxBf16, "classes"},
-                             Unset{kSteepDw, "labels"}, Unset{kProject, "inverses"}, Unset{kUpdate, "v"}}) {
-    const std::string what = std::string(unset.scene.kernel) + ", " + unset.buffer;
-    Machine machine(kTargets[1]);
-    machine.unset = unset.buffer;
-    unset.scene.launch(machine, module_of(90, unset.scene.module));
-    ASSERT_TRUE(machine.fault) << what;
-    EXPECT_EQ(machine.fault->kind, FaultKind::kUninitialisedMemory) << what << ": " << machine.fault->print();
-    EXPECT_TRUE(machine.fault->buffer.starts_with(unset.buffer)) << what << ": " << machine.fault->print();
-  }
+  expect_named({{kRowsScene, "features"},
+                {kStats, "z"},
+                {kBest, "z"},
+                {kGradient, "lanes"},
+                {kDwF32, "dw"},
+                {kDxBf16, "classes"},
+                {kSteepDw, "labels"},
+                {kProject, "inverses"},
+                {kUpdate, "v"}});
 }
 
 // Each launch without a planted fault runs in every order.
 TEST(GpuHeadFaults, UnchangedKernelsHaveNoFaults) {
-  for (const Scene& scene : {kRowsScene, kLogitsF32, kDxBf16, kDwF32, kStats, kBest, kMergeStats, kTargetsScene,
-                             kGradient, kSteepDw, kProject, kUpdate}) {
-    for (const ptx::Order order : ptx::kOrders) {
-      Machine machine(kTargets[1], order);
-      scene.launch(machine, module_of(90, scene.module));
-      EXPECT_FALSE(machine.fault) << machine.fault->print();
-    }
-  }
+  expect_no_faults({kRowsScene, kLogitsF32, kDxBf16, kDwF32, kStats, kBest, kMergeStats, kTargetsScene, kGradient,
+                    kSteepDw, kProject, kUpdate});
 }
 
 }  // namespace
