@@ -49,6 +49,8 @@ struct Node {
   ExpansionId expansion;  // the calls in the text that led to this node: Graph::expansions
   Phase phase = Phase::kForward;
   NodeId forward;  // for a backward node: the node that it differentiates
+  // The cost, in a graph from a plan file, whose nodes lack `attrs`; other graphs have nullopt (graph/cost.h).
+  std::optional<OpCost> cost;
 };
 
 // A tensor that lives across steps.

@@ -8,9 +8,11 @@
 
 #include "graph/base/sha256.h"
 #include "graph/os/durable.h"
-#include "planner/program/plan_codec.h"
+#include "planner/codec/plan_codec.h"
 #include "planner/program/run_memory.h"
 #include "planner/report/reason_text.h"
+#include "planner/stale_plan.h"
+#include "planner/verify/verify_parts.h"
 #include "planner/verify/verify_program.h"
 
 namespace xrun::planner {
@@ -49,7 +51,7 @@ std::vector<std::byte> plan_bytes(const Plan& plan) {
   return bytes;
 }
 
-Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name) {
+Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name, const OpRegistry* ops) {
   if (bytes.size() < 8 + sizeof(Sha256) || std::memcmp(bytes.data() + 4, kMagic.data(), kMagic.size()) != 0) {
     return damaged(name, "is not a plan file");
   }
@@ -59,7 +61,7 @@ Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string
   }
   // The copy has the alignment that the format requires.
   const std::vector<std::byte> aligned(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
-  XRUN_ASSIGN(DecodedPlan decoded, decode_plan(aligned, kPlanSchema, name));
+  XRUN_ASSIGN(DecodedPlan decoded, decode_plan(aligned, kPlanSchema, name, ops));
   if (decoded.schema != kPlanSchema) {
     const bool newer = decoded.schema > kPlanSchema;
     return Error{
@@ -70,6 +72,11 @@ Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string
   }
   XRUN_TRY(verify_loaded(decoded.plan.training));
   XRUN_TRY(verify_loaded(decoded.plan.inference));
+  if (decoded.plan.kept) {
+    const Graph& graph = decoded.plan.kept->module.graph;
+    XRUN_TRY(verify_structure(decoded.plan.training, &graph));
+    XRUN_TRY(verify_nodes(decoded.plan.training, graph));
+  }
   return std::move(decoded.plan);
 }
 
@@ -81,7 +88,7 @@ Status save_plan(const Plan& plan, const std::string& path) {
   return replace_file(path, Pieces(&all, 1), kPlanFile);
 }
 
-Result<Plan> load_plan(const std::string& path) {
+Result<Plan> load_plan(const std::string& path, const OpRegistry* ops) {
   std::error_code error;
   std::error_code absent;
   const uintmax_t size = std::filesystem::file_size(path, error);
@@ -103,7 +110,7 @@ Result<Plan> load_plan(const std::string& path) {
                  "cannot read the plan `" + path + "`: " + (fault != 0 ? std::strerror(fault) : "its size changed"),
                  "check its permissions"};
   }
-  return load_plan_bytes(bytes, path);
+  return load_plan_bytes(bytes, path, ops);
 }
 
 namespace {
@@ -142,46 +149,10 @@ Status check_memory(const Plan& plan, const Module& training, const Machine& mac
 
 Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
                    const Module* inference) {
-  for (const SourceDigest& source : training.sources) {
-    bool known = false;
-    for (const SourceDigest& planned : plan.sources) {
-      if (planned.path == source.path) {
-        known = true;
-        if (planned.sha256 != source.sha256) {
-          return stale("`" + source.path + "` has changed since plan " + plan.id + " was made");
-        }
-      }
-    }
-    if (!known) {
-      return stale("plan " + plan.id + " was made without `" + source.path + "`");
-    }
-  }
-  if (plan.sources.size() != training.sources.size()) {
-    return stale("plan " + plan.id + " was made from " + std::to_string(plan.sources.size()) +
-                 " files, now there are " + std::to_string(training.sources.size()));
-  }
-  if (plan.math_digest != training.math_digest) {
-    return stale("the mathematics of `" + training.model + "` is not that of plan " + plan.id);
-  }
-  if (plan.isa != facts.isa) {
-    return stale("plan " + plan.id + " is for " + plan.isa + ", this processor runs " + facts.isa);
-  }
-  if (plan.facts_digest != facts.digest) {
-    return stale("the kernels of this xrun are not those that plan " + plan.id + " was made for");
-  }
-  if (plan.machine.devices != machine.devices || plan.machine.threads != machine.threads) {
-    return stale("plan " + plan.id + " is for " + std::to_string(plan.machine.devices) + " devices with " +
-                 std::to_string(plan.machine.threads) + " threads, this machine has " +
-                 std::to_string(machine.devices) + " with " + std::to_string(machine.threads));
-  }
-  for (const Program* program : {&plan.training, &plan.inference}) {
-    for (int device = 0; device < machine.devices; ++device) {
-      if (program->threads[static_cast<size_t>(device)] != machine.threads_of(device)) {
-        return stale("plan " + plan.id + " gives device " + std::to_string(device) + " " +
-                     std::to_string(program->threads[static_cast<size_t>(device)]) + " threads, this machine has " +
-                     std::to_string(machine.threads_of(device)) + " for it");
-      }
-    }
+  if (std::vector<std::string> changes = list_changes(plan, training, facts, machine); !changes.empty()) {
+    Error error = stale(changes.front());
+    error.notes.assign(std::next(changes.begin()), changes.end());
+    return error;
   }
   XRUN_TRY(check_memory(plan, training, machine));
   XRUN_TRY(verify_structure(plan.training, &training.graph));

@@ -20,8 +20,10 @@ std::vector<std::byte> plan_bytes(const Plan& plan);
 // Reads a plan without trusting its bytes: checks the digest, runs the FlatBuffers verifier with limits, checks every
 // index, and runs the verifier of programs as far as it needs no graph (`check_fresh` does the rest). `name` is for
 // messages. Errors: kContent XG0621 for a file that is not a plan, truncated or damaged; XG0624 for a plan of an older
-// or newer xrun; XG0622 for a program that is not sound.
-Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan");
+// or newer xrun, or with an operator that is not among `ops`; XG0622 for a program that is not sound.
+//   ops  the operators of this program, for Plan::kept, which reports need; null: Plan::kept is not read
+Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan",
+                             const OpRegistry* ops = nullptr);
 
 // Checks that a plan can be written to `path`: its directory exists, and no file of another kind would be lost. Errors:
 // XG0627, kWorld or kUsage.
@@ -32,11 +34,11 @@ Status check_plan_place(const std::string& path);
 Status save_plan(const Plan& plan, const std::string& path);
 // Reads a plan file. Errors: those of load_plan_bytes; kContent XG0621 if it does not exist; kWorld if it cannot be
 // read.
-Result<Plan> load_plan(const std::string& path);
+Result<Plan> load_plan(const std::string& path, const OpRegistry* ops = nullptr);
 
 // Checks that the sources, the mathematics, the kernels and the machine are still those for which the plan was made,
 // and that its programs fit the graphs. `training` and `inference` are prepared from the sources as they are now.
-// Errors: kContent XG0625 that names the change; XG0622.
+// Errors: kContent XG0625 that names the change, with further changes as notes (planner/stale_plan.h); XG0622.
 Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
                    const Module* inference = nullptr);
 

@@ -1,10 +1,12 @@
 // The settings of `data`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/base/source.h"
+#include "graph/base/units.h"
 #include "graph/types/attr.h"
 
 namespace xrun {
@@ -21,6 +23,9 @@ struct SourceSpec {
   CallSpec reader;
   std::string directory;  // directory of the declaring file: relative paths in `reader` start here
   Span span;
+  // Memory of the reader, in a module from a plan file, which lacks the reader's arguments; -1: not counted. Other
+  // modules have nullopt (ReaderDef::held).
+  std::optional<Bytes> held = {};
 };
 
 // `target = field -> stages`: fills an input of the model, or the label, from a field of every source.

@@ -9,6 +9,7 @@
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/program/head_choice.h"
+#include "planner/program/kept_model.h"
 #include "planner/program/machine.h"
 #include "planner/program/program.h"
 #include "planner/program/reason.h"
@@ -99,10 +100,12 @@ struct Plan {
   // The fastest plans with another number of stages or replicas, or another pipeline, one of each kind, fastest first.
   std::vector<Alternative> other_kinds;
   std::optional<Certificate> certificate;  // nullopt: an earlier version of xrun made the plan
-  // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
-  // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
+  // The programs of smaller steps, in ascending order, if the batch grows (planner/step_programs.h). All have equal
+  // arenas, with weights and states at equal places. Plan files keep of each only the numbers of units and samples, the
+  // time, and the used bytes in one arena, for reports; complete_plan makes the programs again.
   std::vector<StepProgram> smaller;
-  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan computes the builds again
+  std::vector<GraphBuild> graphs;
+  std::optional<KeptModel> kept;  // set before a plan is saved; an earlier version's file has none
   // The costs of other choices for the head named `costs_of`, if it is large (explain_head_choices); plan files do not
   // keep them.
   std::string costs_of;

@@ -49,6 +49,14 @@ Bytes saving_of(const Module& module, const Program& training) {
 
 }  // namespace
 
+Bytes held_by(const SourceSpec& source) {
+  if (source.held) {
+    return *source.held;
+  }
+  const ReaderDef* reader = data_registry().find_reader(source.reader.name);
+  return reader != nullptr && reader->held != nullptr ? reader->held(source.reader.args) : -1;
+}
+
 int writers_of_rank(const Program& program, int rank) { return workers_of_rank(program, rank) + 1; }
 
 Bytes save_staging(const Program& program) {
@@ -90,9 +98,8 @@ RunMemory run_memory(const Module& module, const Program& training, const Progra
     if (!measured && source.name != "train") {
       continue;  // the run does not open this data source
     }
-    const ReaderDef* reader = data_registry().find_reader(source.reader.name);
-    if (reader != nullptr && reader->held != nullptr) {
-      memory.readers += reader->held(source.reader.args);
+    if (const Bytes held = held_by(source); held >= 0) {
+      memory.readers += held;
     } else {
       memory.uncounted.push_back(source.name);
     }

@@ -38,6 +38,9 @@ Bytes largest_device_of(const Program& program);
 // Returns the arena bytes in the memory of each node: its host arena and, unless they are GPUs, those of its devices.
 std::vector<Bytes> memory_of_nodes(const Program& program, const Machine& machine);
 
+// Returns the bytes that the reader of a data source holds at most; -1 if they are not counted.
+Bytes held_by(const SourceSpec& source);
+
 // Computes the memory of a run from the module and the programs, for one rank, without opening any data source.
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference);
 

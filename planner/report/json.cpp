@@ -239,33 +239,11 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
   return document_text(document);
 }
 
-std::string gantt_json(const Plan& plan) {
-  const Program& program = plan.training;
-  const ProgramTimes times = times_of(plan);
-  Json list = Json::array();
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    Json one{{"device", instruction.device == kHost ? Json("host") : Json(instruction.device)},
-             {"stream", instruction.stream == Stream::kCompute ? "compute" : "comm"},
-             {"what", name_of(instruction.kind)}};
-    if (instruction.stage >= 0) {
-      one["stage"] = instruction.stage;
-    }
-    if (instruction.micro_batch >= 0) {
-      one["micro_batch"] = instruction.micro_batch;
-    }
-    one["begin"] = times.instructions[i].start;
-    one["end"] = times.instructions[i].end;
-    list.push_back(std::move(one));
-  }
-  return document_text({{"v", kReportVersion},
-                        {"plan", plan.id},
-                        {"step_seconds", plan.predicted.step},
-                        {"data_seconds", data_time(plan, times)},
-                        {"instructions", std::move(list)}});
+std::string report_json(const Plan& plan, const Module& module) {
+  return document_text(report_document(plan, module));
 }
 
-std::string report_json(const Plan& plan, const Module& module) {
+Json report_document(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
   Json document = {{"v", kReportVersion},
                    {"plan", plan.id},
@@ -313,7 +291,7 @@ std::string report_json(const Plan& plan, const Module& module) {
   if (!plan.costs.empty()) {
     document["head_choices"] = {{"head", plan.costs_of}, {"choices", list_of(plan.costs)}};
   }
-  return document_text(document);
+  return document;
 }
 
 }  // namespace xrun::planner

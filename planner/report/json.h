@@ -22,14 +22,11 @@ nlohmann::ordered_json json_of(const HeadCost& cost);
 
 // The document {v, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
 // predicted, certificate, why, alternatives, other_kinds, graphs of a run that builds some, and head_choices of a large
-// head}, indented, ending in a newline. Bytes and seconds are plain numbers.
+// head}; as text it is indented and ends in a newline. Bytes and seconds are plain numbers.
+nlohmann::ordered_json report_document(const Plan& plan, const Module& module);
 std::string report_json(const Plan& plan, const Module& module);
 
 // The tables of report_table (planner/report/text.h) as {v, plan, <table>: [...]}; memory and why as in report_json.
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth = 0);
-
-// The document {v, plan, step_seconds, instructions: [{device, stream, what, stage, micro_batch, begin, end}]}, seconds
-// from the start of the step; `stage` and `micro_batch` only if an instruction has one.
-std::string gantt_json(const Plan& plan);
 
 }  // namespace xrun::planner

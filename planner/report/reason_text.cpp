@@ -189,9 +189,11 @@ std::string settings_text(const Alternative& other) {
     return other.stored->settings;
   }
   const Setting setting{other.stages, other.replicas, other.micro_batches, other.pipeline, other.head_devices};
-  return to_text(setting) + (other.recomputed > 0 ? ", recompute " + format_count(other.recomputed) +
-                                                        (other.recomputed == 1 ? " layer" : " layers")
-                                                  : "");
+  const bool fills = other.stages > 1 && other.pipeline == PipelineKind::kGpipe;  // `to_text` omits the default
+  return to_text(setting) + (fills ? ", pipeline = gpipe" : "") +
+         (other.recomputed > 0
+              ? ", recompute " + format_count(other.recomputed) + (other.recomputed == 1 ? " layer" : " layers")
+              : "");
 }
 
 std::string note_text(const Alternative& other) {

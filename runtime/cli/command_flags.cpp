@@ -157,6 +157,8 @@ void add_plan_and_show(CLI::App& app, CommandLine& line) {
   show->add_option("--depth", line.show.depth, "with `--table layers`: number of parts of a path that name a layer")
       ->check(CLI::Range(1, 64));
   show->add_flag("--gantt", line.show.gantt, "draw the instructions of a step, one line for each device");
+  show->add_option("--diff", line.show.diff, "print what differs from this plan in the plan FILE")->type_name("PLAN");
+  show->add_option("--measured", line.show.measured, "lay a run of `--profile` over its plan")->type_name("FILE");
   show->add_flag("--explicit", line.show.write_defaults, "print the model file with every default written out");
 }
 

@@ -89,9 +89,11 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--schedule", g.schedule, "take the `schedule` declaration from another file")
       ->type_name("FILE[:NAME]");
   app.add_option("-C", g.directory, "the directory for the output of a run (`train` only)")->type_name("DIR");
-  app.add_option("--format", g.format,
-                 "form of the results: text (default) or json; for `bench` also md, for `check` also sarif")
-      ->check(CLI::IsMember({"text", "json", "md", "sarif"}));
+  app.add_option(
+         "--format", g.format,
+         "form of the results: text (default) or json; for `bench` also md, for `check` also sarif, for `show` also "
+         "html, csv and perfetto")
+      ->check(CLI::IsMember({"text", "json", "md", "sarif", "html", "csv", "perfetto"}));
   app.add_option("--progress", g.progress, "form of the progress report: auto (default), tty, plain, json or none")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
   app.add_option("--color", g.color, "colours: auto (default), always or never")
@@ -134,6 +136,11 @@ Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words
   }
   if (line.global.format == "sarif" && !app.got_subcommand("check")) {
     return usage_fault(as_given("--format", "sarif") + ": only `xrun check` prints SARIF",
+                       "ask for text or for JSON: --format json");
+  }
+  const std::string& format = line.global.format;
+  if ((format == "html" || format == "csv" || format == "perfetto") && !app.got_subcommand("show")) {
+    return usage_fault(as_given("--format", format) + ": only `xrun show` writes this form of a plan",
                        "ask for text or for JSON: --format json");
   }
   if (line.devices.empty()) {

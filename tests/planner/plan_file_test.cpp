@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "planner/program/plan_codec.h"
+#include "planner/codec/plan_codec.h"
 #include "planner/report/diff.h"
 #include "planner/report/reason_text.h"
 #include "planner/verify/verify_program.h"

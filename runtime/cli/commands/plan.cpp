@@ -188,6 +188,8 @@ Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
   XRUN_TRY(add_data(planned, console));
   XRUN_ASSIGN(const int exit, print_plan(planned.plan, planned.prepared.training, args, console));
   if (!output.empty()) {
+    planned.plan.kept = planner::keep_model(planned.prepared.training, planned.prepared.training_facts,
+                                            planned.plan.training, planned.model.sources);
     XRUN_TRY(write_plan(planned.plan, output, console));
   }
   return exit;

@@ -11,15 +11,17 @@
 #include "lang/print_module.h"
 #include "lang/syntax/parser.h"
 #include "lang/syntax/print_syntax.h"
-#include "planner/report/json.h"
+#include "ops/op.h"
+#include "planner/plan_file.h"
+#include "planner/report/diff.h"
 #include "planner/report/model_summary.h"
-#include "planner/report/text.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/checkpoint/tensors/describe.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/show/log_report.h"
+#include "runtime/cli/show/plan_output.h"
 #include "runtime/cli/show/run_directory.h"
 #include "runtime/formats/files.h"
 
@@ -76,23 +78,6 @@ Outcome<int> show_explicit(const GlobalOptions& options, const ShowArgs& args, c
   return 0;
 }
 
-std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, const Console& console) {
-  const planner::Plan& plan = planned.plan;
-  const Module& module = planned.prepared.training;
-  if (args.emit == "program") {
-    return planner::print(plan.training, module.graph);
-  }
-  const bool json = console.json();
-  if (args.gantt) {
-    return json ? planner::gantt_json(plan) : planner::report_gantt(plan, module, console.columns());
-  }
-  if (!args.table.empty()) {
-    return json ? planner::table_json(plan, module, args.table, args.depth)
-                : planner::report_table(plan, module, args.table, args.depth);
-  }
-  return json ? planner::report_json(plan, module) : planner::report_text(plan, module, console.page_columns());
-}
-
 bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }
 
 bool is_directory(const std::string& path) {
@@ -103,7 +88,8 @@ bool is_directory(const std::string& path) {
 // Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Returns false if the model
 // can be planned.
 Outcome<bool> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
-  if (is_plan_file(args.file) || !args.emit.empty() || args.gantt || (!args.table.empty() && args.table != "layers")) {
+  if (is_plan_file(args.file) || is_plan_format(options.format) || !args.emit.empty() || args.gantt ||
+      (!args.table.empty() && args.table != "layers")) {
     return false;
   }
   const auto quiet = read_quietly(args.file, options);
@@ -123,15 +109,17 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
   const std::string flag = !args.emit.empty()    ? "--emit"
                            : !args.table.empty() ? "--table"
                            : args.gantt          ? "--gantt"
+                           : !args.diff.empty()  ? "--diff"
                            : args.write_defaults ? "--explicit"
                                                  : "";
-  const int flags =
-      (args.emit.empty() ? 0 : 1) + (args.table.empty() ? 0 : 1) + (args.gantt ? 1 : 0) + (args.write_defaults ? 1 : 0);
+  const int flags = (args.emit.empty() ? 0 : 1) + (args.table.empty() ? 0 : 1) + (args.gantt ? 1 : 0) +
+                    (args.diff.empty() ? 0 : 1) + (args.write_defaults ? 1 : 0);
   const auto fault = [](std::string message, std::string help) {
     return Error{ErrorKind::kUsage, "XG0906", std::move(message), std::move(help), {}};
   };
   if (flags > 1) {
-    return fault("`--emit`, `--table`, `--gantt` and `--explicit` exclude one another", "ask for one of them");
+    return fault("`--emit`, `--table`, `--gantt`, `--diff` and `--explicit` exclude one another",
+                 "ask for one of them");
   }
   if ((checkpoint || directory || is_log(args.file)) && flags > 0) {
     return fault("`" + args.file + "` is a " +
@@ -149,6 +137,10 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
     return fault("`" + args.file + "` is a plan: it does not hold what `--emit " + args.emit + "` prints",
                  "give the model file");
   }
+  if (!args.diff.empty() && !is_plan_file(args.file)) {
+    return fault("`--diff` compares two plan files, but `" + args.file + "` is a model",
+                 "plan it and compare: xrun plan " + args.file + " --diff " + args.diff);
+  }
   if (args.write_defaults && is_plan_file(args.file)) {
     return fault("`" + args.file + "` is a plan: it does not hold the text of the model", "give the model file");
   }
@@ -158,6 +150,20 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
     return fault(
         "`" + deciding + "` (or its XRUN_ variable) has no effect on `--explicit`, which shows what the file says",
         "leave `" + deciding + "` out");
+  }
+  const std::string& format = options.format;
+  if (is_plan_format(format) && (flags > 0 || checkpoint || directory || is_log(args.file))) {
+    return flags > 0
+               ? fault("`--format " + format + "` writes the whole plan, but `" + flag + "` asks for a part of it",
+                       "leave `" + flag + "` out")
+               : fault("`" + args.file + "` is not a plan, so it has no form `" + format + "`",
+                       "give a model or a plan, or ask for text or json");
+  }
+  if (!args.measured.empty() && (flags > 0 || format == "csv" || !is_plan_file(args.file))) {
+    return fault("`--measured` lays a run over a plan file", flags > 0 ? "leave `" + flag + "` out"
+                                                             : format == "csv"
+                                                                 ? "ask for text, json, html or perfetto"
+                                                                 : "give the plan of the run: xrun show FILE.xplan");
   }
   if (json && args.write_defaults) {
     return fault("`--explicit` prints a model file, not JSON", "leave `--format json` out");
@@ -188,12 +194,34 @@ Outcome<int> show_checkpoint(const ShowArgs& args, const Console& console) {
   return 0;
 }
 
-Outcome<int> show_plan(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
-  XRUN_ASSIGN(PlannedModel planned, plan_from(args.file, options, console, true));
-  if (!is_plan_file(args.file)) {
-    XRUN_TRY(with_sources(explain_choices(planned), planned.model.sources));
+// Shows a plan file by itself: neither its sources nor its machine have to be here. Plans of earlier versions keep no
+// model, so that theirs is made again from its sources.
+Outcome<int> show_plan_file(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  XRUN_TRY(check_plan_flags(args.file, options));
+  XRUN_ASSIGN(const planner::Plan plan, planner::load_plan(args.file, &ops::registry()));
+  if (!args.diff.empty()) {
+    XRUN_ASSIGN(const planner::Plan other, planner::load_plan(args.diff));
+    console.out(console.json() ? planner::diff_json(other, plan) : planner::report_diff(other, plan));
+    return 0;
   }
-  console.out(describe_plan(planned, args, console));
+  if (plan.kept) {
+    XRUN_TRY(print_plan(plan, plan.kept->module, options, args, console));
+    return 0;
+  }
+  XRUN_ASSIGN(const PlannedModel planned, plan_from(args.file, options, console, true));
+  XRUN_TRY(print_plan(planned.plan, planned.prepared.training, options, args, console));
+  return 0;
+}
+
+Outcome<int> show_plan(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  if (is_plan_file(args.file)) {
+    return show_plan_file(options, args, console);
+  }
+  XRUN_ASSIGN(PlannedModel planned, plan_from(args.file, options, console, true));
+  XRUN_TRY(with_sources(explain_choices(planned), planned.model.sources));
+  planned.plan.kept = planner::keep_model(planned.prepared.training, planned.prepared.training_facts,
+                                          planned.plan.training, planned.model.sources);
+  XRUN_TRY(print_plan(planned.plan, planned.prepared.training, options, args, console));
   return 0;
 }
 

@@ -74,13 +74,9 @@ Outcome<PlannedModel> with_module(planner::Plan plan, const std::string& path, c
 }
 
 Outcome<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console) {
-  if (const std::string flag = deciding_flag(given); !flag.empty()) {
-    return usage_error(
-        "XG0620", "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
-        "give the model file, or plan again with " + flag);
-  }
+  XRUN_TRY(check_plan_flags(path, given));
   Phase phase(console);
-  XRUN_ASSIGN(planner::Plan plan, planner::load_plan(path));
+  XRUN_ASSIGN(planner::Plan plan, planner::load_plan(path, &ops::registry()));
   phase.done("plan", about_plan(plan));
   return with_module(std::move(plan), path, given, console, phase);
 }
@@ -133,6 +129,15 @@ int PlannedModel::workers() const {
     sum += plan.training.rank_of(device) == rank ? plan.training.threads[static_cast<size_t>(device)] : 0;
   }
   return sum;
+}
+
+Status check_plan_flags(const std::string& path, const GlobalOptions& options) {
+  if (const std::string flag = deciding_flag(options); !flag.empty()) {
+    return usage_error(
+        "XG0620", "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
+        "give the model file, or plan again with " + flag);
+  }
+  return {};
 }
 
 Outcome<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,

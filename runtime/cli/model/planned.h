@@ -24,6 +24,9 @@ struct PlannedModel {
 Outcome<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                 bool needs_training);
 
+// Rejects flags that have no effect on the plan file `path`. Errors: kUsage XG0620.
+Status check_plan_flags(const std::string& path, const GlobalOptions& options);
+
 // Does the work of plan_from on ranks other than 0: loads rank 0's plan from the bytes of a plan file
 // (planner/plan_file.h), and makes its module again from the sources that this rank sees.
 Outcome<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options, const Console& console);

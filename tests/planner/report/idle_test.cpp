@@ -5,6 +5,7 @@
 
 #include "planner/planner.h"
 #include "planner/report/json.h"
+#include "planner/report/page/instructions_json.h"
 #include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/text.h"

@@ -14,6 +14,7 @@
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
 #include "planner/report/layers.h"
+#include "planner/report/page/instructions_json.h"
 #include "planner/report/reason_text.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"

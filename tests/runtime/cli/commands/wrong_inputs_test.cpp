@@ -481,7 +481,7 @@ std::vector<Fault> flag_faults() {
        {"plan", "m.xgraph", "--format", "yaml"},
        2,
        "--format",
-       "yaml not in {text,json,md,sarif}",
+       "yaml not in {text,json,md,sarif,html,csv,perfetto}",
        "xrun plan --help"},
       {"predict_without_pictures",
        m,

@@ -1,8 +1,9 @@
 // Encodes a plan.
 // Tests: tests/planner/plan_file_test.cpp
 #include "plan_generated.h"
-#include "planner/program/plan_codec.h"
-#include "planner/program/reason_codec.h"
+#include "planner/codec/kept_codec.h"
+#include "planner/codec/plan_codec.h"
+#include "planner/codec/reason_codec.h"
 
 namespace xrun::planner {
 namespace {
@@ -35,11 +36,14 @@ class Writer {
     const auto times = plan.layer_times ? put(*plan.layer_times) : Offset<fb::LayerTimes>();
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
+    const auto kept = plan.kept ? encode_kept(builder_, *plan.kept) : Offset<fb::Model>();
+    const auto graphs = put(plan.graphs);
+    const auto sizes = put(plan.smaller);
     const auto root = fb::CreatePlan(builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine,
                                      training, inference, builder_.CreateVector(options),
                                      builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
                                      text(plan.isa), &predicted, builder_.CreateVector(why), alternatives, plan.samples,
-                                     plan.predicted.loader, times, other_kinds, certificate);
+                                     plan.predicted.loader, times, other_kinds, certificate, kept, graphs, sizes);
     fb::FinishPlanBuffer(builder_, root);
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};
@@ -53,6 +57,26 @@ class Writer {
       offsets.push_back(encode_alternative(builder_, one, texts));
     }
     return builder_.CreateVector(offsets);
+  }
+
+  Offset<flatbuffers::Vector<const fb::GraphBuild*>> put(const std::vector<GraphBuild>& builds) {
+    std::vector<fb::GraphBuild> list;
+    for (const GraphBuild& build : builds) {
+      list.emplace_back(build.head, build.is_exact, build.exact, build.approximate);
+    }
+    return builder_.CreateVectorOfStructs(list);
+  }
+
+  Offset<flatbuffers::Vector<const fb::StepSize*>> put(const std::vector<StepProgram>& smaller) {
+    std::vector<fb::StepSize> list;
+    for (const StepProgram& one : smaller) {
+      Bytes used = 0;
+      for (const Arena& arena : one.program.arenas) {
+        used += arena.live_max;
+      }
+      list.emplace_back(one.units, one.program.batch, used, one.step);
+    }
+    return builder_.CreateVectorOfStructs(list);
   }
 
   Offset<flatbuffers::String> text(const std::string& value) { return builder_.CreateString(value); }

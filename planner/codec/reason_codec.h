@@ -6,8 +6,8 @@
 #include <string>
 
 #include "plan_generated.h"
+#include "planner/codec/plan_codec.h"
 #include "planner/program/plan.h"
-#include "planner/program/plan_codec.h"
 
 namespace xrun::planner {
 

@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "plan_generated.h"
-#include "planner/program/counted_reader.h"
-#include "planner/program/plan_codec.h"
-#include "planner/program/reason_codec.h"
+#include "planner/codec/counted_reader.h"
+#include "planner/codec/kept_codec.h"
+#include "planner/codec/plan_codec.h"
+#include "planner/codec/reason_codec.h"
 
 namespace xrun::planner {
 namespace {
@@ -313,7 +314,8 @@ bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
 
 }  // namespace
 
-Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name) {
+Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name,
+                                const OpRegistry* ops) {
   const auto damaged = [&](const char* what) {
     return Error{ErrorKind::kContent, "XG0621", "`" + name + "` " + what, "make the plan again with `xrun plan`"};
   };
@@ -337,6 +339,7 @@ Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wante
   if (!reader.ok()) {
     return damaged("has a field out of range or lacks one");
   }
+  XRUN_TRY(KeptReader(bytes.size(), ops).read(*fb::GetPlan(data), name, decoded.plan));
   return decoded;
 }
 

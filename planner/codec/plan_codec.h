@@ -21,6 +21,7 @@ struct PlanTexts {
   std::string (*note)(const Alternative&);
 };
 
+// Encodes a plan, with Plan::kept if it is set.
 std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema, const PlanTexts& texts);
 
 struct DecodedPlan {
@@ -30,8 +31,10 @@ struct DecodedPlan {
 };
 
 // Decodes a plan of schema `wanted`; of other schemas it reads only the schema and the version. Allocates at most a
-// small multiple of the size of `bytes`, whatever they contain. REQUIRES: `bytes` begin at a multiple of 16. Errors:
-// kContent XG0621.
-Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name);
+// small multiple of the size of `bytes`, whatever they contain. REQUIRES: `bytes` begin at a multiple of 16.
+//   ops  the operators of this program, for Plan::kept; null: Plan::kept is not read
+// Errors: kContent XG0621; XG0624 for a plan with operators that are not among `ops`.
+Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name,
+                                const OpRegistry* ops = nullptr);
 
 }  // namespace xrun::planner

@@ -1,5 +1,5 @@
 // Tests: tests/planner/plan_file_test.cpp
-#include "planner/program/reason_codec.h"
+#include "planner/codec/reason_codec.h"
 
 #include <algorithm>
 #include <cmath>

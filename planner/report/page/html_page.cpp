@@ -1,0 +1,54 @@
+#include "planner/report/page/html_page.h"
+
+#include <nlohmann/json.hpp>
+
+#include "graph/base/check.h"
+#include "planner/report/page/page_json.h"
+
+namespace xrun::planner {
+namespace {
+
+// Returns JSON that can stand in a script element: no text in it ends the element or begins a comment.
+std::string script_json(const nlohmann::ordered_json& json) {
+  const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  for (const char c : text) {
+    safe += c == '<' ? "\\u003c" : std::string(1, c);
+  }
+  return safe;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  }
+  return out;
+}
+
+// Replaces the only place of `mark`.
+void insert(std::string& page, std::string_view mark, const std::string& text) {
+  const size_t at = page.find(mark);
+  XRUN_CHECK(at != std::string::npos, "the page has no place for " + std::string(mark));
+  page.replace(at, mark.size(), text);
+}
+
+}  // namespace
+
+std::string html_page(const Plan& plan, const Module& module, const MeasuredTimes* measured) {
+  std::string page;
+  std::string style;
+  std::string scripts;
+  for (const PageText& part : page_texts()) {
+    std::string& to = part.name == "markup" ? page : part.name == "style" ? style : scripts;
+    to += part.text;
+  }
+  insert(page, "<!-- title -->", escaped(plan.model + ", plan " + plan.id));
+  insert(page, "/* style */", style);
+  insert(page, "/* scripts */", scripts);
+  insert(page, "\"data\"", script_json(page_json(plan, module, measured)));
+  return page;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,26 @@
+// The page of a plan for browsers: one file with its style, its scripts and its data, which makes no request
+// (docs/guide/reading_a_plan.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/program/plan.h"
+#include "planner/report/page/measured_times.h"
+
+namespace xrun::planner {
+
+// A text that is part of the page: "markup", "style", or the name of a script.
+struct PageText {
+  std::string_view name;
+  std::string_view text;
+};
+// The texts in the order of planner/CMakeLists.txt, in which scripts are executed.
+std::vector<PageText> page_texts();
+
+// Returns the page of a plan. `measured`: the times of a run, which are laid over the plan; null: there are none.
+std::string html_page(const Plan& plan, const Module& module, const MeasuredTimes* measured = nullptr);
+
+}  // namespace xrun::planner

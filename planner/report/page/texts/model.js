@@ -1,0 +1,102 @@
+// The graph by stage: stages in a row with what they send, and below each stage its layers, which unfold to operators.
+function sentBetween() {
+  const sums = new Map();
+  for (let at = 0; at < count; at += 1) {
+    if (schedule.kinds[columns.kind[at]] !== 'send') continue;
+    const stage = schedule.labels[columns.label[at]].match(/stage (\d+)/);
+    const key = stage ? Number(stage[1]) : -1;
+    const sum = sums.get(key) || {bytes: 0, messages: 0};
+    sums.set(key, {bytes: sum.bytes + columns.bytes[at], messages: sum.messages + 1});
+  }
+  return sums;
+}
+
+function flowBox(title, text) {
+  return element('div', {class: 'box'}, element('b', {}, title), text);
+}
+
+function devicesText(devices) {
+  const name = report.cluster.gpu ? 'gpu ' : 'cpu ';
+  const list = [...devices].sort((a, b) => a - b);
+  const run = list.every((device, at) => at === 0 || device === list[at - 1] + 1);
+  return list.length > 2 && run ? `${name}${list[0]} to ${list[list.length - 1]}` : name + list.slice(0, 8).join(', ') +
+    (list.length > 8 ? `, and ${list.length - 8} more` : '');
+}
+
+function showFlow() {
+  const sent = sentBetween();
+  report.stages.forEach((stage, at) => {
+    if (at > 0) {
+      const sum = sent.get(at - 1);
+      find('flow').append(element('div', {class: 'arrow'}, '⇄', element('br'),
+        sum ? `stage ${at - 1} sends ${bytes(sum.bytes)}` : ''));
+    }
+    find('flow').append(flowBox('Stage ' + stage.index, devicesText(stage.devices)));
+  });
+  if (data.layers.some((layer) => layer.stage < 0)) {
+    const holders = new Set(report.shards.map((shard) => shard.device));
+    find('flow').append(element('div', {class: 'arrow'}, '⇄', element('br'), 'features, dX'),
+                        flowBox('Heads', devicesText(holders)));
+  }
+}
+
+function timesBar(layer, most) {
+  const bar = element('span', {class: 'times', role: 'img',
+    'aria-label': layer.forward === undefined ? 'times unknown'
+      : `forward ${seconds(layer.forward)}, backward ${seconds(layer.backward)}`});
+  for (const [key, colour] of [['forward', 'forward'], ['recompute', 'update'], ['backward', 'backward']]) {
+    if (layer[key] > 0) {
+      bar.append(element('span', {style: `width:${(100 * layer[key] / most).toFixed(2)}%;background:var(--${colour})`}));
+    }
+  }
+  return bar;
+}
+
+function operatorTable(layer) {
+  const ops = report.ops;
+  const tail = (path) => (path.startsWith(layer.name + '.') ? path.slice(layer.name.length + 1) : path);
+  const rows = layer.ops.map((at) => {
+    const one = ops[at];
+    const time = (value) => (value === null ? '–' : seconds(value));
+    return [element('code', {}, tail(one.path)), one.op, element('code', {}, one.output), flops(one.flops),
+            time(one.forward_seconds), time(one.backward_seconds),
+            data.inputs[at].map((input) => tail(ops[input].path)).join(', ') || 'inputs of the model'];
+  });
+  return table(['operator', 'kind', 'result', 'forward, one sample', 'forward', 'backward', 'reads'], rows, [3, 4, 5]);
+}
+
+// The operators of a layer are made when it is unfolded for the first time, or before printing.
+function layerDetails(layer, most) {
+  const total = layer.forward === undefined ? null : layer.forward + layer.backward + layer.recompute;
+  const made = element('details', {class: 'layer'}, element('summary', {},
+    element('span', {}, layer.name), element('span', {class: 'note'}, layer.output),
+    element('span', {class: 'number'}, layer.parameters > 0 ? whole(layer.parameters) : ''), timesBar(layer, most),
+    element('span', {class: 'number'}, total === null ? '–' : seconds(total))));
+  const fill = () => {
+    if (made.open && made.childElementCount === 1) made.append(operatorTable(layer));
+  };
+  if (layer.ops.length > 0) made.addEventListener('toggle', fill);
+  return made;
+}
+
+function showStages() {
+  showFlow();
+  const total = (layer) => (layer.forward || 0) + (layer.backward || 0) + (layer.recompute || 0);
+  const most = Math.max(1e-12, ...data.layers.filter((layer) => layer.stage >= 0).map(total));
+  const add = (title, layers, largest) => {
+    const made = element('details', {class: 'stage', open: ''}, element('summary', {}, title));
+    layers.forEach((layer) => made.append(layerDetails(layer, largest)));
+    find('stages-body').append(made);
+  };
+  for (const stage of report.stages) {
+    const again = stage.recomputed > 0 ? `, ${stage.recomputed} ${stage.recomputed === 1 ? 'operator runs' : 'operators run'} again` : '';
+    add(`Stage ${stage.index}: ${stage.layers} operators, forward ${seconds(stage.forward_seconds)}, backward ` +
+        `${seconds(stage.backward_seconds)} a micro-batch, weights ${bytes(stage.parameter_bytes)}${again}`,
+        data.layers.filter((layer) => layer.stage === stage.index), most);
+  }
+  const heads = data.layers.filter((layer) => layer.stage < 0);
+  if (heads.length > 0) add('Heads: times of a whole step', heads, Math.max(1e-12, ...heads.map(total)));
+  const fold = (open) => document.querySelectorAll('#stages-body details.layer').forEach((layer) => { layer.open = open; });
+  find('unfold').addEventListener('click', () => fold(true));
+  find('fold').addEventListener('click', () => fold(false));
+}
