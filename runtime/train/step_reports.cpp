@@ -34,6 +34,17 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
     }
   }
   share_results();
+  begin_medians();
+}
+
+void StepReports::begin_medians() {
+  const planner::Program& program = session_->program();
+  const bool planned =
+      program.batch == request_.training.batch && program.instructions.size() == request_.training.instructions.size();
+  medians_.reset();
+  if (request_.profile >= 0 && planned && !told_profile_) {
+    medians_.emplace(program, session_->own_devices(), kProfiled);
+  }
 }
 
 void StepReports::move_to(Session& session, const StepPrediction& predicted) {
@@ -48,6 +59,7 @@ void StepReports::move_to(Session& session, const StepPrediction& predicted) {
   watch_ = steps_ == 0 ? std::optional(StepWatch(profile_, predicted.step)) : std::nullopt;
   stragglers_.move_to(profile_);
   share_results();
+  begin_medians();
 }
 
 void StepReports::share_results() {
@@ -224,6 +236,9 @@ void StepReports::note_times() {
 void StepReports::add_to_profile(int64_t step) {
   const StepTimes& times = session_->times();
   profile_.add(session_->timings(), times);
+  if (medians_) {
+    medians_->add(session_->timings(), report_.seconds);
+  }
   profiled_.first_step = profiled_.steps == 0 ? step : profiled_.first_step;
   profiled_.step += report_.seconds;
   profiled_.data_wait += report_.data_wait;
@@ -236,13 +251,16 @@ void StepReports::add_to_profile(int64_t step) {
 void StepReports::report_profile() {
   told_profile_ = true;
   const auto count = static_cast<double>(profiled_.steps);
+  const bool timed = medians_.has_value();
   request_.events.on(ProfileEvent{.first_step = profiled_.first_step,
                                   .steps = profiled_.steps,
                                   .step = profiled_.step / count,
                                   .data_wait = profiled_.data_wait / count,
                                   .outside = profiled_.outside / count,
                                   .predicted_step = predicted_step_,
-                                  .rows = profile_.rows()});
+                                  .rows = profile_.rows(),
+                                  .median_step = timed ? medians_->step() : 0,
+                                  .instructions = timed ? medians_->instructions() : std::vector<MedianTime>()});
 }
 
 }  // namespace xrun::runtime

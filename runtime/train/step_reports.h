@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/executor/median_times.h"
 #include "runtime/executor/step_profile.h"
 #include "runtime/train/clock/run_clock.h"
 #include "runtime/train/trainer.h"
@@ -56,6 +57,7 @@ class StepReports {
 
   bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_ || mass_looks_; }
   void share_results();
+  void begin_medians();
   Status read_results();
   void read_active();
   Result<double> mean_of(ValueId value);
@@ -87,7 +89,8 @@ class StepReports {
   std::vector<float> rows_;
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;
-  StepProfile profile_;  // profile of the steps for `--profile`
+  StepProfile profile_;                 // profile of the steps for `--profile`
+  std::optional<MedianTimes> medians_;  // times of the profiled steps, if they run the program of the plan
   bool told_profile_ = false;
   ProfileEvent profiled_;           // sums over the profiled steps
   std::optional<StepWatch> watch_;  // watches steps of the first batch size

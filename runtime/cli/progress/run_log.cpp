@@ -5,12 +5,15 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <span>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 #include <variant>
 
 #include "graph/base/overloaded.h"
+#include "graph/os/durable.h"
+#include "planner/report/page/measured_times.h"
 #include "runtime/formats/event_file.h"
 
 namespace xrun::cli {
@@ -131,6 +134,12 @@ void LoggedProgress::on(const runtime::Event& event) {
   if (step != nullptr && !step->due) {
     return;
   }
+  if (const auto* const plan = std::get_if<runtime::PlanEvent>(&event)) {
+    plan_ = plan->plan;
+  }
+  if (const auto* const profile = std::get_if<runtime::ProfileEvent>(&event)) {
+    write_profile(*profile);
+  }
   const bool starts = std::holds_alternative<runtime::StartEvent>(event);
   if (starts) {
     open_log();
@@ -169,6 +178,28 @@ void LoggedProgress::listen() {
   prometheus_ = std::move(prometheus).value();
   for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
     prometheus_->on(warning);
+  }
+}
+
+// Writes the times of all instructions next to the log (docs/reference/formats.md, "Measured times").
+void LoggedProgress::write_profile(const runtime::ProfileEvent& profile) {
+  if (profile.instructions.empty()) {
+    return;
+  }
+  planner::MeasuredTimes measured{
+      .plan = plan_, .steps = profile.steps, .step = profile.median_step, .instructions = {}};
+  for (const runtime::MedianTime& time : profile.instructions) {
+    measured.instructions.push_back({time.begin, time.end});
+  }
+  const std::string text = planner::measured_json(measured);
+  const std::string path = (std::filesystem::path(log_file_.path).parent_path() / "profile.json").string();
+  const auto bytes = std::as_bytes(std::span(text));
+  const Status written = replace_file(
+      path, Pieces(&bytes, 1), {.name = "file of measured times", .code = "XG0638", .offset = 0, .magic = "{\"v\":"});
+  if (written.ok()) {
+    shown_->on(runtime::NoteEvent{path + " has the times of all instructions: xrun show PLAN --measured " + path});
+  } else {
+    shown_->on(runtime::WarnEvent{"XG0817", written.error().message + "; the run continues without this file"});
   }
 }
 

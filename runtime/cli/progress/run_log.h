@@ -1,5 +1,6 @@
 // The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command/progress.md, "Logs"), in
-// addition to the shown progress. Also gives its figures to TensorBoard, as event files, and to Prometheus, over HTTP.
+// addition to the shown progress. Also gives its figures to TensorBoard, as event files, and to Prometheus, over HTTP,
+// and writes the times of instructions that `--profile` has measured.
 #pragma once
 
 #include <memory>
@@ -59,12 +60,14 @@ class LoggedProgress : public runtime::EventSink {
   void open_log();
   void listen();
   void write_event_file(const runtime::Event& event);
+  void write_profile(const runtime::ProfileEvent& profile);
 
   std::mutex mutex_;  // held while an event is shown and logged
   std::unique_ptr<runtime::EventSink> shown_;
   Output log_file_;
   Output event_file_;  // event file of TensorBoard; its path is empty if there is no such file
   JsonProgress log_;
+  std::string plan_;                        // id of the plan
   std::string address_;                     // LogOptions::prometheus
   std::unique_ptr<Prometheus> prometheus_;  // null: figures are not served
   bool started_ = false;

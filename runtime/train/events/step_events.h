@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/base/units.h"
+#include "runtime/executor/median_times.h"
 #include "runtime/executor/step_profile.h"
 #include "runtime/executor/step_times.h"
 #include "runtime/train/events/line_means.h"
@@ -66,6 +67,10 @@ struct ProfileEvent {
   Seconds outside = 0;  // time of a step before its first instruction and after its last one
   Seconds predicted_step = 0;
   std::vector<ProfileRow> rows;
+  // The medians over the steps of a step and of each instruction of the plan. Empty if the steps are smaller than those
+  // of the plan, as while a batch grows.
+  Seconds median_step = 0;
+  std::vector<MedianTime> instructions;
 };
 
 // The kinds of work that may take long.
