@@ -2,7 +2,8 @@
 // plan predicts. Source: Williams, Waterman and Patterson, "Roofline", CACM 2009.
 function rooflinePoints() {
   return data.layers.filter((layer) => layer.stage >= 0 && layer.forward > 0 && layer.flops > 0 && layer.bytes > 0)
-    .map((layer) => ({layer, intensity: layer.flops / layer.bytes, rate: layer.flops / layer.forward}));
+    .map((layer) => ({layer, intensity: layer.flops / layer.bytes, rate: layer.flops / layer.forward,
+                      narrow: layer.ops.some((at) => /^b?f16/.test(report.ops[at].output))}));
 }
 
 function rooflineChart(points, roofs, memory) {
@@ -64,14 +65,15 @@ function showRoofline() {
   const roofs = [['f32', data.rates.f32 * workers], ['bf16', data.rates.bf16 * workers]];
   const memory = data.rates.bytes * workers;
   const rows = points.sort((a, b) => b.layer.forward - a.layer.forward).slice(0, 12).map((point) => {
-    const roof = Math.min(roofs[0][1], memory * point.intensity);
+    const peak = roofs[point.narrow ? 1 : 0];
+    const roof = Math.min(peak[1], memory * point.intensity);
     return [point.layer.name, String(point.layer.stage), digits(point.intensity), flops(point.rate) + '/s',
-            point.intensity < roofs[0][1] / memory ? 'memory' : 'arithmetic', percent(point.rate / roof),
+            point.intensity < peak[1] / memory ? 'memory' : `arithmetic in ${peak[0]}`, percent(point.rate / roof),
             seconds(point.layer.forward)];
   });
   body.append(element('div', {class: 'two'}, element('div', {}, rooflineChart(points, roofs, memory),
     element('p', {class: 'note'}, 'The area of a point is the layer’s share of the forward pass, its colour the stage. ' +
       `Roofs: one device with ${workers} ${workers === 1 ? 'worker' : 'workers'}, ${bytes(memory)}/s.`)),
-    table(['layer', 'stage', 'operations for a byte', 'predicted', 'bound by', 'of the f32 roof', 'forward'], rows,
+    table(['layer', 'stage', 'operations for a byte', 'predicted', 'bound by', 'of that roof', 'forward'], rows,
           [1, 2, 3, 5, 6])));
 }
