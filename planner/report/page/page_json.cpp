@@ -59,9 +59,9 @@ Json inputs_json(const Program& program, const Graph& graph, const std::map<Node
   return list;
 }
 
-// Returns the bytes that the forward pass of a layer moves for a micro-batch: values once, and weights once.
+// Returns the bytes that the forward pass of a layer moves for a micro-batch, as the cost model counts them.
 double bytes_of(const Program& program, const Graph& graph, const LayerSummary& layer) {
-  double bytes = static_cast<double>(layer.parameters) * sizeof(float);
+  double bytes = 0;
   const auto rows = static_cast<double>(program.micro_batch_rows());
   for (const size_t at : layer.nodes) {
     const Stage& stage = program.stages[static_cast<size_t>(layer.stage)];

@@ -68,7 +68,7 @@ function showRoofline() {
     const peak = roofs[point.narrow ? 1 : 0];
     const roof = Math.min(peak[1], memory * point.intensity);
     return [point.layer.name, String(point.layer.stage), digits(point.intensity), flops(point.rate) + '/s',
-            point.intensity < peak[1] / memory ? 'memory' : `arithmetic in ${peak[0]}`, percent(point.rate / roof),
+            point.intensity < peak[1] / memory ? 'memory' : `${peak[0]} rate`, percent(point.rate / roof),
             seconds(point.layer.forward)];
   });
   body.append(element('div', {class: 'two'}, element('div', {}, rooflineChart(points, roofs, memory),
