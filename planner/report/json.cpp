@@ -239,9 +239,7 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
   return document_text(document);
 }
 
-std::string report_json(const Plan& plan, const Module& module) {
-  return document_text(report_document(plan, module));
-}
+std::string report_json(const Plan& plan, const Module& module) { return document_text(report_document(plan, module)); }
 
 Json report_document(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
