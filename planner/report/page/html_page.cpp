@@ -27,27 +27,33 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Replaces the only place of `mark`.
-void insert(std::string& page, std::string_view mark, const std::string& text) {
-  const size_t at = page.find(mark);
-  XRUN_CHECK(at != std::string::npos, "the page has no place for " + std::string(mark));
-  page.replace(at, mark.size(), text);
+// Appends the markup up to `mark`, which is left out, and `text`.
+void append(std::string& page, std::string_view& markup, std::string_view mark, const std::string& text) {
+  const size_t at = markup.find(mark);
+  XRUN_CHECK(at != std::string_view::npos, "the page has no place for " + std::string(mark));
+  page += std::string(markup.substr(0, at)) + text;
+  markup.remove_prefix(at + mark.size());
 }
 
 }  // namespace
 
 std::string html_page(const Plan& plan, const Module& module, const MeasuredTimes* measured) {
-  std::string page;
+  std::string_view markup;
   std::string style;
   std::string scripts;
   for (const PageText& part : page_texts()) {
-    std::string& to = part.name == "markup" ? page : part.name == "style" ? style : scripts;
-    to += part.text;
+    if (part.name == "markup") {
+      markup = part.text;
+    } else {
+      (part.name == "style" ? style : scripts) += part.text;
+    }
   }
-  insert(page, "<!-- title -->", escaped(plan.model + ", plan " + plan.id));
-  insert(page, "/* style */", style);
-  insert(page, "/* scripts */", scripts);
-  insert(page, "\"data\"", script_json(page_json(plan, module, measured)));
+  std::string page;
+  append(page, markup, "<!-- title -->", escaped(plan.model + ", plan " + plan.id));
+  append(page, markup, "/* style */", style);
+  append(page, markup, "\"data\"", script_json(page_json(plan, module, measured)));
+  append(page, markup, "/* scripts */", scripts);
+  page += markup;
   return page;
 }
 
