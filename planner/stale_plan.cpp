@@ -1,4 +1,4 @@
-// Tests: tests/planner/plan_file_test.cpp, tests/planner/kept_model_test.cpp
+// Tests: tests/planner/plan_file_test.cpp, tests/planner/program/kept_model_test.cpp
 #include "planner/stale_plan.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Decodes the kept part of a model, whose bytes may be damaged or forged.
-// Tests: tests/planner/kept_model_test.cpp
+// Tests: tests/planner/program/kept_model_test.cpp
 #include <algorithm>
 #include <cmath>
 

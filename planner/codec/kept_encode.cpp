@@ -1,4 +1,4 @@
-// Tests: tests/planner/kept_model_test.cpp
+// Tests: tests/planner/program/kept_model_test.cpp
 #include <map>
 
 #include "planner/codec/kept_codec.h"

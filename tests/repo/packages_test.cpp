@@ -152,10 +152,10 @@ TEST(Packages, EverythingThatCMakeFindsIsListed) {
 
 TEST(Packages, EveryProgramThatTheTestsRunIsListed) {
   const std::map<std::string, std::string> packages{
-      {"ip", "iproute2"},         {"mkfs.ext4", "e2fsprogs"}, {"mkfs.xfs", "xfsprogs"}, {"mount", "mount"},
-      {"mpiexec.mpich", "mpich"}, {"mpirun", "openmpi-bin"},  {"munged", "munge"},      {"python3", "python3"},
-      {"sbatch", "slurm-client"}, {"slurmctld", "slurmctld"}, {"slurmd", "slurmd"},     {"srun", "slurm-client"},
-      {"strace", "strace"},
+      {"chromium", "chromium"}, {"ip", "iproute2"},         {"mkfs.ext4", "e2fsprogs"}, {"mkfs.xfs", "xfsprogs"},
+      {"mount", "mount"},       {"mpiexec.mpich", "mpich"}, {"mpirun", "openmpi-bin"},  {"munged", "munge"},
+      {"python3", "python3"},   {"sbatch", "slurm-client"}, {"slurmctld", "slurmctld"}, {"slurmd", "slurmd"},
+      {"srun", "slurm-client"}, {"strace", "strace"},
   };
   Words used;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(XRUN_SOURCE_DIR) / "tests")) {

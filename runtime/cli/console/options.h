@@ -83,8 +83,8 @@ struct ShowArgs {
   std::string table;  // layers, memory, comm or why
   std::string emit;   // tokens, ast, checked, module, backward, plan or program
   bool gantt = false;
-  std::string diff;      // path of another plan; the differences from it are printed
-  std::string measured;  // path of measured times of the plan
+  std::string diff;             // path of another plan; the differences from it are printed
+  std::string measured;         // path of measured times of the plan
   bool write_defaults = false;  // --explicit
   int depth = 0;                // number of path parts that name a layer in `--table layers`; 0: see list_layers
 };

@@ -470,7 +470,8 @@ TEST(Report, CountsAreGroupedAndNoIdleTimeIsNotNamed) {
   EXPECT_EQ(reason_text(reason), "two stages would idle 6.2 %: 5.4 % slower");
   EXPECT_EQ(choice_text({.key = Reason::Key::kRecompute, .value = 1000, .of = 1251}),
             "recompute = 1 000 of 1 251 layers");
-  EXPECT_EQ(settings_text({.stages = 2, .recomputed = 1251}), "stages = 2, micro_batches = 1, recompute 1 251 layers");
+  EXPECT_EQ(settings_text({.stages = 2, .recomputed = 1251}),
+            "stages = 2, micro_batches = 1, pipeline = gpipe, recompute 1 251 layers");
 }
 
 TEST(Report, PageOfAPipelineIsStable) {
