@@ -82,6 +82,24 @@ TEST_F(PlansAlone, TrainingComparesThePlanWithItsModel) {
   EXPECT_THAT(stale.err, HasSubstr("`bn_3` was bn to f32[N, 24], now it is bn to f32[N, 20]"));
 }
 
+TEST_F(PlansAlone, ARunIsLaidOverItsPlan) {
+  const auto trained = run({"train", "else/mailed.xplan", "--profile", "3", "--steps", "15", "--progress", "plain"});
+  ASSERT_EQ(trained.exit, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("ckpt/quick/profile.json has the times of all instructions"));
+  const std::string times = "../ckpt/quick/profile.json";
+  const auto text = elsewhere({"show", "mailed.xplan", "--measured", times});
+  EXPECT_EQ(text.exit, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("medians of 10 steps"));
+  const auto json =
+      nlohmann::json::parse(elsewhere({"show", "mailed.xplan", "--measured", times, "--format", "json"}).out);
+  EXPECT_EQ(json["measured"]["steps"], 10);
+  for (const auto& one : json["instructions"]) {
+    EXPECT_LE(one["measured_begin"].get<double>(), one["measured_end"].get<double>());
+  }
+  EXPECT_THAT(elsewhere({"show", "mailed.xplan", "--measured", times, "--format", "html"}).out,
+              HasSubstr("\"measured\":{\"steps\":10"));
+}
+
 TEST_F(PlansAlone, WrongUsesAreRefusedWithAWayOut) {
   const auto refusal = [&](const std::vector<std::string>& words) {
     const auto result = elsewhere(words);
