@@ -7,7 +7,7 @@
 #include "graph/base/check.h"
 #include "graph/layouts/norm_layout.h"
 #include "ops/optimizer/compression.h"
-#include "runtime/device/cpu/non_finite.h"
+#include "runtime/device/non_finite.h"
 
 namespace xrun::runtime {
 namespace {

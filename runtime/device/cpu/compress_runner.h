@@ -10,8 +10,8 @@
 #include "ops/workers.h"
 #include "planner/program/program.h"
 #include "runtime/device/backend.h"
-#include "runtime/device/cpu/binding.h"
-#include "runtime/device/cpu/tensor_update.h"
+#include "runtime/device/binding.h"
+#include "runtime/device/tensor_update.h"
 
 namespace xrun::runtime {
 

@@ -13,11 +13,11 @@
 #include "ops/compute_modes.h"
 #include "runtime/device/cpu/compress_runner.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/device/cpu/gradient_sums.h"
 #include "runtime/device/cpu/head_runner.h"
-#include "runtime/device/cpu/non_finite.h"
 #include "runtime/device/cpu/stage_runner.h"
 #include "runtime/device/cpu/update_runner.h"
+#include "runtime/device/gradient_sums.h"
+#include "runtime/device/non_finite.h"
 
 namespace xrun::runtime {
 namespace {

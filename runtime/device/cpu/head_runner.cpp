@@ -8,8 +8,8 @@
 
 #include "graph/base/check.h"
 #include "ops/head/select_classes.h"
-#include "runtime/device/cpu/non_finite.h"
 #include "runtime/device/mapped_rows.h"
+#include "runtime/device/non_finite.h"
 
 namespace xrun::runtime {
 

@@ -8,9 +8,9 @@
 #include "ops/head/head.h"
 #include "ops/head/mass.h"
 #include "planner/program/program.h"
-#include "runtime/device/cpu/binding.h"
+#include "runtime/device/binding.h"
 #include "runtime/device/cpu/head_set.h"
-#include "runtime/device/cpu/tensor_update.h"
+#include "runtime/device/tensor_update.h"
 
 namespace xrun::runtime {
 

@@ -5,6 +5,7 @@
 
 #include "graph/base/check.h"
 #include "graph/cost.h"
+#include "runtime/device/non_finite.h"
 
 namespace xrun::runtime {
 namespace {
@@ -66,7 +67,7 @@ StageRunner::StageRunner(const Module& module, const planner::Program& program, 
       binder_(binder),
       kernels_(kernels),
       workers_(workers),
-      watched_(module.graph.values.size(), false),
+      watched_(watched_values(module.graph, program)),
       state_(static_cast<size_t>(program.devices * workers)) {
   const Graph& graph = module.graph;
   size_t operands = 0;
@@ -75,20 +76,6 @@ StageRunner::StageRunner(const Module& module, const planner::Program& program, 
   }
   for (Worker& worker : state_) {
     worker.views.resize(operands);
-  }
-  const auto watch = [&](ValueId value) {
-    if (value.valid()) {
-      watched_[static_cast<size_t>(value.index)] = true;
-    }
-  };
-  for (const LossTerm& term : graph.loss) {
-    watch(term.rows);
-  }
-  for (const planner::HeadPlan& head : program.heads) {
-    watch(head.feature);
-  }
-  for (const planner::Stage& stage : program.stages) {
-    std::for_each(stage.received.begin(), stage.received.end(), watch);
   }
 }
 

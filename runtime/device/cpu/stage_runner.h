@@ -10,7 +10,7 @@
 #include "graph/module.h"
 #include "ops/workers.h"
 #include "planner/program/program.h"
-#include "runtime/device/cpu/binding.h"
+#include "runtime/device/binding.h"
 #include "runtime/device/cpu/kernels.h"
 
 namespace xrun::runtime {
@@ -103,7 +103,7 @@ class StageRunner {
   void run_block(const BoundPass& pass, std::span<const BoundNode> nodes, const Block& block, const StepContext& step);
   Status run_node(const BoundPass& pass, const BoundNode& node, const Block& block, const StepContext& step);
   Status check_watched(const BoundPass& pass, const Block& block, const StepContext& step);
-  Error find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step);  // non_finite.cpp
+  Error find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step);  // find_non_finite.cpp
   int64_t worthwhile_parts(const Node& node, const ops::Kernel& kernel) const;
   void bind_runs(BoundPass& pass) const;
   Status& status_of(int device, int worker) { return state_[static_cast<size_t>(device * workers_ + worker)].status; }

@@ -10,9 +10,9 @@
 #include "ops/optimizer/update_norms.h"
 #include "ops/workers.h"
 #include "planner/program/program.h"
-#include "runtime/device/cpu/binding.h"
+#include "runtime/device/binding.h"
 #include "runtime/device/cpu/kernels.h"
-#include "runtime/device/cpu/tensor_update.h"
+#include "runtime/device/tensor_update.h"
 
 namespace xrun::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/device/cpu/gradient_sums.h"
+#include "runtime/device/gradient_sums.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "graph/base/result.h"
 #include "graph/module.h"
@@ -12,6 +13,9 @@
 #include "runtime/device/backend.h"
 
 namespace xrun::runtime {
+
+// Returns whether forward passes check that a value is finite: losses, and all values that leave a stage. Index: value.
+std::vector<bool> watched_values(const Graph& graph, const planner::Program& program);
 
 // Returns the reason why no update can have changed a weight before step `step`, counted from 0; empty: one can have.
 std::string no_update_yet(const TrainSpec& train, int64_t step);

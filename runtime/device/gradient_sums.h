@@ -23,14 +23,6 @@ struct UpdateDecision {
 // Immutable; threads: any.
 class GradientSums {
  public:
-  GradientSums(const Module& module, const planner::Program& program);
-
-  // `sums` are those of the whole layout; the gradients of stages have the factor `loss_scale`. If a gradient is not
-  // finite, all updates are skipped if a lower scale can help: the scale is dynamic and above 1, and the gradients of
-  // heads, which do not depend on it, are finite.
-  UpdateDecision decide(std::span<const double> sums, double loss_scale) const;
-
- private:
   // Consecutive sums of one tensor.
   struct Part {
     int64_t first = 0;
@@ -39,8 +31,19 @@ class GradientSums {
     bool counts = true;  // whether the norm that is clipped contains them
   };
 
+  GradientSums(const Module& module, const planner::Program& program);
+
+  // `sums` are those of the whole layout; the gradients of stages have the factor `loss_scale`. If a gradient is not
+  // finite, all updates are skipped if a lower scale can help: the scale is dynamic and above 1, and the gradients of
+  // heads, which do not depend on it, are finite.
+  UpdateDecision decide(std::span<const double> sums, double loss_scale) const;
+
+  // All sums, in ascending order and without gaps.
+  std::span<const Part> parts() const { return parts_; }
+
+ private:
   const TrainSpec& train_;
-  std::vector<Part> parts_;  // in the order of the sums
+  std::vector<Part> parts_;
 };
 
 }  // namespace xrun::runtime

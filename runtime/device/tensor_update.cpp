@@ -1,4 +1,4 @@
-#include "runtime/device/cpu/tensor_update.h"
+#include "runtime/device/tensor_update.h"
 
 #include "graph/settings/group_rules.h"
 

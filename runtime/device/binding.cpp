@@ -1,4 +1,4 @@
-#include "runtime/device/cpu/binding.h"
+#include "runtime/device/binding.h"
 
 namespace xrun::runtime {
 
