@@ -39,8 +39,8 @@ std::string numbers_text(const std::vector<int>& numbers, const std::string& wha
 std::string bound_text(const Plan& plan) {
   const Certificate& made = *plan.certificate;
   const std::string pipelines = made.gpipe && made.one_f_one_b ? "gpipe or 1f1b" : made.gpipe ? "gpipe" : "1f1b";
-  return "no plan of these kinds is below " + format_seconds(made.bound) +
-         format(" (gap %.1f %%): ", 100 * gap_of(plan)) + pipelines + ", " +
+  return "every plan takes at least " + format_seconds(made.bound) +
+         format(" (this one %.1f %% more) with ", 100 * gap_of(plan)) + pipelines + ", " +
          numbers_text(made.stages, "contiguous stage") + ", " + numbers_text(made.replicas, "replica") + ", " +
          numbers_text(made.micro_batches, "micro-batch");
 }

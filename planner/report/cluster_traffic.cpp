@@ -6,6 +6,7 @@
 #include <map>
 
 #include "graph/base/utf8.h"
+#include "graph/settings/gpu_def.h"
 #include "planner/report/table.h"
 
 namespace xrun::planner {
@@ -100,10 +101,12 @@ std::string text_of(const NetworkSummary& summary, const Plan& plan) {
 }  // namespace
 
 std::string device_link_text(const Machine& machine) {
-  return machine.has_gpus() && machine.devices > machine.nodes()
-             ? fmt::format("{:.3g} GB/s in each direction between two {} of a node, as published for NVLink",
-                           machine.device_link / 1e9, machine.gpu)
-             : "";
+  if (!machine.has_gpus() || machine.devices <= machine.nodes()) {
+    return "";
+  }
+  const bool published = find_gpu(machine.gpu) != nullptr;
+  return fmt::format("{:.3g} GB/s in each direction between two {} of a node, as {}", machine.device_link / 1e9,
+                     machine.gpu, published ? "published for NVLink" : "assumed for PCIe 4.0 x16");
 }
 
 std::string network_text(const Plan& plan) {

@@ -38,6 +38,7 @@ std::optional<RowFormat> states_of(const Program& program, int32_t head);
 struct MemoryPart {
   std::string name;
   Bytes bytes = 0;
+  std::vector<BufferId> buffers = {};  // alive at the peak
 };
 std::vector<MemoryPart> memory_parts(const Program& program, int device);
 

@@ -161,13 +161,16 @@ std::vector<BufferId> live_at_peak(const Program& program, int device) {
 }
 
 std::vector<MemoryPart> memory_parts(const Program& program, int device) {
-  std::map<std::string, Bytes> sums;
+  std::map<std::string, MemoryPart> by_name;
   for (const BufferId id : live_at_peak(program, device)) {
-    sums[name_of(program, program.buffer(id))] += align_up(program.buffer(id).bytes);
+    const std::string name = name_of(program, program.buffer(id));
+    MemoryPart& part = by_name.try_emplace(name, MemoryPart{name}).first->second;
+    part.bytes += align_up(program.buffer(id).bytes);
+    part.buffers.push_back(id);
   }
   std::vector<MemoryPart> parts;
-  for (const auto& [name, bytes] : sums) {
-    parts.push_back({name, bytes});
+  for (auto& [name, part] : by_name) {
+    parts.push_back(std::move(part));
   }
   sort_largest_first(parts);
   return parts;

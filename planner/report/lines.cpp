@@ -86,6 +86,13 @@ std::string memory_line(const Plan& plan, const Module& module, const RunMemory&
          "\n";
 }
 
+std::string bits_line(const Plan& plan) {
+  return plan.machine.has_gpus()
+             ? "  bits       products, convolutions, attention and heads add in another order than on "
+               "CPUs, so the last bits of results may differ\n"
+             : "";
+}
+
 std::string readers_text(const RunMemory& memory, const Plan& plan) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " for readers" : "";
   if (!memory.uncounted.empty()) {

@@ -16,6 +16,9 @@ std::string predicted_line(const Plan& plan, const Module& module);
 // Returns a line about the memory of the run, and about that of the largest device if there is a `memory_limit`.
 std::string memory_line(const Plan& plan, const Module& module, const RunMemory& memory);
 
+// Returns a line about the bits of results on GPUs and on CPUs; empty for CPUs.
+std::string bits_line(const Plan& plan);
+
 // Returns a text about the memory of readers and decoders; empty if it is 0.
 std::string readers_text(const RunMemory& memory, const Plan& plan);
 

@@ -126,7 +126,7 @@ std::string cause_text(const Reason& reason) {
     case Cause::kCheapestThatFits:
       return "the cheapest that fits, by estimated memory";
     case Cause::kFits:
-      return "fits; fewer may fit";
+      return "fits; a plan that runs fewer layers again may fit too";
   }
   return "";
 }

@@ -168,11 +168,11 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          fold(bound_line(plan)) + fold(search_line(plan)) + fold(memory_line(plan, module, memory)) +
-         fold(disk_lines(plan, module)) + fold(communication_lines(plan)) + fold(network_lines(plan)) +
-         fold(growth_line(plan)) + fold(compression_text(plan, module)) + fold(graphs_line(plan, module)) +
-         fold(times_line(plan)) + devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
-         why_lines(plan, {}, columns) + others_lines("also     ", plan.alternatives, columns) +
-         costs_lines(plan, columns);
+         fold(bits_line(plan)) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
+         fold(network_lines(plan)) + fold(growth_line(plan)) + fold(compression_text(plan, module)) +
+         fold(graphs_line(plan, module)) + fold(times_line(plan)) + devices_lines(plan, module, memory, columns) +
+         fold(data_line(plan, module, memory)) + why_lines(plan, {}, columns) +
+         others_lines("also     ", plan.alternatives, columns) + costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,6 +24,8 @@ namespace xrun::planner {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostBuffers = 5;  // listed buffers of a part
 
 // Returns the index in report.ops of each forward node of the stages.
 std::map<NodeId, int> places_of(const Program& program) {
@@ -104,6 +107,30 @@ Json texts_of(const Plan& plan) {
   return rows;
 }
 
+// Returns the names and sizes of the largest buffers of a part.
+Json largest_buffers(const Program& program, const MemoryPart& part) {
+  std::vector<BufferId> buffers = part.buffers;
+  std::ranges::stable_sort(buffers, std::ranges::greater(), [&](BufferId id) { return program.buffer(id).bytes; });
+  buffers.resize(std::min(buffers.size(), kMostBuffers));
+  Json list = Json::array();
+  for (const BufferId id : buffers) {
+    const Buffer& buffer = program.buffer(id);
+    std::string name = buffer.name.empty() ? part.name : buffer.name;
+    name += buffer.micro_batch >= 0 ? ", micro-batch " + std::to_string(buffer.micro_batch) : "";
+    name += buffer.head_pass >= 0 ? ", head pass " + std::to_string(buffer.head_pass) : "";
+    list.push_back({std::move(name), align_up(buffer.bytes)});
+  }
+  return list;
+}
+
+Json backward_of(const Program& program) {
+  Json list = Json::array();
+  for (const Stage& stage : program.stages) {
+    list.push_back(stage.backward.size());
+  }
+  return list;
+}
+
 // Returns the curves of the devices that are drawn, and of the host.
 Json memory_of(const Plan& plan, const Module& module, const ProgramTimes& times, const std::set<int>& drawn) {
   const Bytes limit = memory_limits(module, plan.machine).device;
@@ -116,7 +143,7 @@ Json memory_of(const Plan& plan, const Module& module, const ProgramTimes& times
     curve["limit"] = device == kHost ? 0 : limit;
     Json parts = Json::array();
     for (const MemoryPart& part : memory_parts(plan.training, device)) {
-      parts.push_back({part.name, part.bytes});
+      parts.push_back({part.name, part.bytes, largest_buffers(plan.training, part), part.buffers.size()});
     }
     curve["parts"] = std::move(parts);
     for (Json& point : curve["points"]) {
@@ -152,6 +179,7 @@ Json page_json(const Plan& plan, const Module& module, const MeasuredTimes* meas
           {"inputs", inputs_json(plan.training, module.graph, places)},
           {"schedule", drawn.json},
           {"memory", memory_of(plan, module, times, {drawn.devices.begin(), drawn.devices.end()})},
+          {"backward", backward_of(plan.training)},
           {"rates", std::move(rates)},
           {"what_if", what_ifs_of(plan, times)},
           {"measured", drawn.measured}};

@@ -10,6 +10,7 @@
 #include "planner/report/page/alike_devices.h"
 #include "planner/report/page/instructions_json.h"
 #include "planner/report/page/page_json.h"
+#include "planner/report/page/starts_after.h"
 #include "planner/report/summary.h"
 
 namespace xrun::planner {
@@ -37,7 +38,7 @@ class Texts {
 class Drawing {
  public:
   Drawing(const Plan& plan, const ProgramTimes& times, const MeasuredTimes* measured)
-      : plan_(plan), times_(times), measured_(measured) {}
+      : plan_(plan), times_(times), measured_(measured), after_(starts_after(plan.training, times)) {}
 
   DrawnSchedule draw() {
     DrawnSchedule drawn;
@@ -61,14 +62,18 @@ class Drawing {
                          {"name", name_of_device(device)},
                          {"alike", group.devices},
                          {"busy", {group.least_busy, group.most_busy}}});
-      for (const Instruction* one : own) {
-        add(*one, static_cast<int>(drawn.devices.size()) - 1);
+      drawn_.insert(device);
+    }
+    for (size_t row = 0; row < drawn.devices.size(); ++row) {
+      for (const Instruction* one : of_device[drawn.devices[row]]) {
+        add(*one, static_cast<int>(row));
       }
     }
-    drawn.json = {{"makespan", times_.makespan},    {"data_seconds", data_time(plan_, times_)},
-                  {"devices", std::move(devices)},  {"left_out", left_out},
-                  {"columns", std::move(columns_)}, {"kinds", kinds_.take()},
-                  {"labels", labels_.take()},       {"lines", lines_.take()}};
+    drawn.json = {{"makespan", times_.makespan},       {"data_seconds", data_time(plan_, times_)},
+                  {"devices", std::move(devices)},     {"left_out", left_out},
+                  {"columns", std::move(columns_)},    {"kinds", kinds_.take()},
+                  {"labels", labels_.take()},          {"lines", lines_.take()},
+                  {"elsewhere", std::move(elsewhere_)}};
     if (measured_ != nullptr) {
       drawn.measured = {{"steps", measured_->steps}, {"step_seconds", measured_->step}, {"times", std::move(run_)}};
     }
@@ -86,22 +91,36 @@ class Drawing {
     return name;
   }
 
-  // Returns the text of the instruction that ended last of those for which `one` waits; -1 if it waits for none.
-  int waits_for(const Instruction& one) {
-    const Instruction* last = nullptr;
-    Seconds end = -1;
+  // Returns the dependences of an instruction other than the one that starts it. Those on devices that are not drawn
+  // get an entry in `elsewhere`: id: [label, device, end].
+  Json needs_of(const Instruction& one) {
+    std::set<int> ids;
     for (const auto* list : {&one.deps, &one.releases}) {
       for (const InstructionId id : *list) {
-        if (const Seconds ends = times_.instructions[static_cast<size_t>(id.index)].end; ends > end) {
-          end = ends;
-          last = &plan_.training.instructions[static_cast<size_t>(id.index)];
-        }
+        ids.insert(id.index);
       }
     }
-    return last == nullptr
-               ? -1
-               : labels_.index(label_of(*last) + " (" + std::to_string(last->id.index) + ", " +
-                               (last->device == kHost ? "host" : "device " + std::to_string(last->device)) + ")");
+    ids.erase(after_[static_cast<size_t>(one.id.index)].index);
+    Json needs = Json::array();
+    for (const int id : ids) {
+      needs.push_back(known(id));
+    }
+    return needs;
+  }
+
+  // Returns `id` and makes sure that the page can name the instruction.
+  int known(int id) {
+    if (id < 0) {
+      return -1;
+    }
+    const Instruction& one = plan_.training.instructions[static_cast<size_t>(id)];
+    if (!drawn_.contains(one.device)) {
+      const InstructionTime& time = times_.instructions[static_cast<size_t>(id)];
+      elsewhere_[std::to_string(id)] = {labels_.index(label_of(one)),
+                                        one.device == kHost ? Json("host") : Json(one.device),
+                                        whole_nanoseconds(time.end)};
+    }
+    return id;
   }
 
   int ops_of(const Instruction& one) {
@@ -135,7 +154,9 @@ class Drawing {
     columns_["label"].push_back(labels_.index(label_of(one)));
     columns_["ops"].push_back(ops_of(one));
     columns_["line"].push_back(line_of(one));
-    columns_["waits"].push_back(waits_for(one));
+    columns_["after"].push_back(known(after_[static_cast<size_t>(one.id.index)].index));
+    columns_["needs"].push_back(needs_of(one));
+    columns_["work"].push_back(whole_nanoseconds(one.predicted));
     if (measured_ != nullptr) {
       const MeasuredTime& run = measured_->instructions[static_cast<size_t>(one.id.index)];
       run_.push_back(run.known() ? Json{whole_nanoseconds(run.begin), whole_nanoseconds(run.end)} : Json());
@@ -145,6 +166,9 @@ class Drawing {
   const Plan& plan_;
   const ProgramTimes& times_;
   const MeasuredTimes* measured_;
+  std::vector<InstructionId> after_;  // index: instruction
+  std::set<int> drawn_;               // devices
+  Json elsewhere_ = Json::object();
   Json columns_ = Json::object();
   Json run_ = Json::array();
   Texts kinds_;

@@ -3,10 +3,18 @@ const kWide = 460;
 const kHigh = 190;
 const kPartColours = ['forward', 'backward', 'head', 'update', 'comm', 'other'];
 
+// The bytes at the top of a chart. The charts of all devices have one scale; the host has its own.
+function memoryScale(curve) {
+  const like = data.memory.filter((one) => (one.device === 'host') === (curve.device === 'host'));
+  const used = Math.max(1, ...like.map((one) => Math.max(one.arena, one.peak.bytes)));
+  const limits = like.map((one) => one.limit).filter((limit) => limit > 0 && limit < 4 * used);
+  return 1.08 * Math.max(used, ...limits);
+}
+
 function memoryChart(curve) {
   const end = Math.max(1, schedule.makespan * 1e9);
-  const limited = curve.limit > 0 && curve.limit < 4 * curve.arena;
-  const most = 1.08 * Math.max(curve.arena, curve.peak.bytes, limited ? curve.limit : 0, 1);
+  const most = memoryScale(curve);
+  const limited = curve.limit > 0 && curve.limit < most;
   const x = (time) => 4 + time / end * (kWide - 8);
   const y = (size) => kHigh - 18 - size / most * (kHigh - 26);
   let path = `M${x(0)} ${y(0)}`;
@@ -25,7 +33,8 @@ function memoryChart(curve) {
     drawing('path', {class: 'curve', d: path}), line('arena', curve.arena), cursor,
     drawing('circle', {class: 'peak', cx: peak.x, cy: peak.y, r: 4}),
     drawing('text', {x: 4, y: label.y}, '0'), drawing('text', {x: kWide - 4, y: label.y, 'text-anchor': 'end'},
-                                                        seconds(schedule.makespan)));
+                                                        stepTime(schedule.makespan)),
+    drawing('text', {x: 4, y: 9}, bytes(most / 1.08)));
   if (limited) chart.append(line('limit', curve.limit));
   const shown = drawing('text', {x: kWide / 2, y: label.y, 'text-anchor': 'middle', class: 'name'}, '');
   chart.append(shown);
@@ -34,7 +43,7 @@ function memoryChart(curve) {
     const time = Math.max(0, Math.min(end, ((event.clientX - box.left) / box.width * kWide - 4) / (kWide - 8) * end));
     const point = curve.points.reduce((found, one) => (one[0] <= time ? one : found), curve.points[0]);
     cursor.setAttribute('d', `M${x(time)} 8V${y(0)}`);
-    shown.textContent = `${seconds(time / 1e9)}: ${bytes(point[1])}`;
+    shown.textContent = `${stepTime(time / 1e9)}: ${bytes(point[1])}`;
   });
   chart.addEventListener('pointerleave', () => {
     cursor.setAttribute('d', '');
@@ -44,15 +53,37 @@ function memoryChart(curve) {
 }
 
 function memoryText(curve) {
-  const at = curve.peak.what ? ` at ${seconds(curve.peak.seconds)}, ${curve.peak.what}` : ' all the time';
+  const at = curve.peak.what ? ` at ${stepTime(curve.peak.seconds)}, ${curve.peak.what}` : ' all the time';
   return `peak ${bytes(curve.peak.bytes)}${at}`;
 }
 
 function capacityText(curve) {
   const gaps = curve.arena - curve.peak.bytes;
-  const allocated = `allocated ${bytes(curve.arena)} (dashed)` + (gaps > 0 ? `, ${bytes(gaps)} of it gaps` : '');
-  return curve.limit > 0 ? `${allocated}; the device has ${bytes(curve.limit)}, ${percent(curve.arena / curve.limit)} is used`
-    : allocated;
+  const allocated = `Allocated: ${bytes(curve.arena)} (dashed line)` +
+    (gaps > 0 ? `; ${bytes(gaps)} of it is never used, because it lies between buffers` : '');
+  return curve.limit > 0 ? `${allocated}. The device has ${bytes(curve.limit)}, of which the plan uses ` +
+    `${percent(curve.arena / curve.limit)}.` : allocated + '.';
+}
+
+// The largest parts of the peak and, as "other", all that is left of it.
+function partsOf(curve) {
+  const most = curve.parts.length > kPartColours.length ? kPartColours.length - 1 : curve.parts.length;
+  const parts = curve.parts.slice(0, most).map((part, at) => [...part, kPartColours[at]]);
+  const rest = curve.peak.bytes - parts.reduce((all, part) => all + part[1], 0);
+  const small = curve.parts.slice(most).map(([part, size]) => [part, size]);
+  if (rest > 0) parts.push(['other', rest, small, small.length, 'other']);
+  return parts;
+}
+
+// A part as a line that unfolds to its largest buffers.
+function partLine([part, size, buffers, number, colour]) {
+  const swatch = element('span', {class: 'swatch', style: `background:var(--${colour})`});
+  const line = element('summary', {}, swatch, element('span', {}, part), element('span', {class: 'number'}, bytes(size)));
+  if (buffers.length === 0) return element('div', {class: 'part'}, ...line.childNodes);
+  const rows = buffers.map(([name, one]) => [element('code', {}, name), bytes(one)]);
+  const listed = buffers.reduce((all, one) => all + one[1], 0);
+  if (number > buffers.length) rows.push([counted(number - buffers.length, 'smaller buffer'), bytes(size - listed)]);
+  return element('details', {class: 'part'}, line, table([], rows, [1]));
 }
 
 function showMemory() {
@@ -60,17 +91,15 @@ function showMemory() {
     const drawn = schedule.devices.find((device) => device.device === curve.device);
     const alike = drawn ? drawn.alike.length - 1 : 0;
     const name = curve.device === 'host' ? 'host' : drawn ? drawn.name : 'device ' + curve.device;
-    const sum = curve.parts.reduce((all, part) => all + part[1], 0);
+    const parts = partsOf(curve);
     const stack = element('div', {class: 'stack'});
-    const legend = element('ul', {class: 'legend'});
-    curve.parts.slice(0, 6).forEach(([part, size], at) => {
-      const colour = `background:var(--${kPartColours[at]})`;
-      stack.append(element('span', {style: `width:${(100 * size / Math.max(1, sum)).toFixed(2)}%;${colour}`}));
-      legend.append(element('li', {}, element('span', {class: 'swatch', style: colour}), `${part} ${bytes(size)}`));
-    });
+    for (const [, size, , , colour] of parts) {
+      stack.append(element('span', {style: `width:${(100 * size / Math.max(1, curve.peak.bytes)).toFixed(2)}%;` +
+                                           `background:var(--${colour})`}));
+    }
     find('memory-body').append(element('article', {class: 'card', 'data-peak': curve.peak.bytes},
       element('h3', {}, name + (alike > 0 ? ` and ${alike} alike` : '')), memoryChart(curve),
       element('p', {}, element('strong', {}, memoryText(curve))), element('p', {class: 'note'}, capacityText(curve)),
-      element('p', {}, 'Parts at the peak:'), stack, legend));
+      element('p', {}, 'Parts of the peak; each unfolds to its largest buffers:'), stack, ...parts.map(partLine)));
   }
 }

@@ -40,13 +40,17 @@ function showFlow() {
   }
 }
 
+const kPasses = [['forward', 'forward', 'forward'], ['recompute', 'again', 'forward again (recompute)'],
+                 ['backward', 'backward', 'backward']];
+
 function timesBar(layer, most) {
   const bar = element('span', {class: 'times', role: 'img',
     'aria-label': layer.forward === undefined ? 'times unknown'
-      : `forward ${seconds(layer.forward)}, backward ${seconds(layer.backward)}`});
-  for (const [key, colour] of [['forward', 'forward'], ['recompute', 'update'], ['backward', 'backward']]) {
+      : `forward ${seconds(layer.forward)}, backward ${seconds(layer.backward)}` +
+        (layer.recompute > 0 ? `, forward again ${seconds(layer.recompute)}` : '')});
+  for (const [key, colour, about] of kPasses) {
     if (layer[key] > 0) {
-      bar.append(element('span', {style: `width:${(100 * layer[key] / most).toFixed(2)}%;background:var(--${colour})`}));
+      bar.append(element('span', {title: `${about} ${seconds(layer[key])}`, style: `width:${(100 * layer[key] / most).toFixed(2)}%;background:var(--${colour})`}));
     }
   }
   return bar;
@@ -65,17 +69,45 @@ function operatorTable(layer) {
   return table(['operator', 'kind', 'result', 'forward, one sample', 'forward', 'backward', 'reads'], rows, [3, 4, 5]);
 }
 
-// The operators of a layer are made when it is unfolded for the first time, or before printing.
+// The classes of each shard of a head.
+function shardTable(layer) {
+  const name = layer.name.replace(/^head /, '');
+  const shards = report.shards.filter((shard) => shard.head === name);
+  return table(['shard', 'device', 'classes', 'from', 'to'], shards.map((shard) =>
+    [String(shard.shard), devicesText([shard.device]), whole(shard.classes[1] - shard.classes[0]), whole(shard.classes[0]),
+     whole(shard.classes[1] - 1)]), [0, 2, 3, 4]);
+}
+
+// The name of a layer. A layer that the stages cut is "basic (part 1 of 2)".
+function layerName(layer) {
+  const same = data.layers.filter((one) => one.stage >= 0 && one.name === layer.name);
+  const cut = layer.stage >= 0 && new Set(same.map((one) => one.stage)).size > 1;
+  return cut ? `${layer.name} (part ${same.indexOf(layer) + 1} of ${same.length})` : layer.name;
+}
+
+function layerHead() {
+  const cell = (kind, text) => element('span', {class: kind}, text);
+  const bar = element('span', {class: 'times-legend'});
+  for (const [key, colour, about] of kPasses) {
+    if (!data.layers.some((layer) => layer[key] > 0)) continue;
+    const swatch = element('span', {class: 'swatch', style: `background:var(--${colour})`});
+    bar.append(element('span', {}, swatch, about));
+  }
+  return element('div', {class: 'layer-head note'}, cell('', ''), cell('', 'layer'), cell('output', 'result'),
+                 cell('number', 'parameters'), bar, cell('number', 'time'));
+}
+
+// The operators of a layer, or the shards of a head, are made when it is unfolded for the first time, or before printing.
 function layerDetails(layer, most) {
   const total = layer.forward === undefined ? null : layer.forward + layer.backward + layer.recompute;
   const made = element('details', {class: 'layer'}, element('summary', {},
-    element('span', {}, layer.name), element('span', {class: 'note'}, layer.output),
+    element('span', {}, layerName(layer)), element('span', {class: 'note output'}, layer.output),
     element('span', {class: 'number'}, layer.parameters > 0 ? whole(layer.parameters) : ''), timesBar(layer, most),
     element('span', {class: 'number'}, total === null ? '–' : seconds(total))));
   const fill = () => {
-    if (made.open && made.childElementCount === 1) made.append(operatorTable(layer));
+    if (made.open && made.childElementCount === 1) made.append(layer.stage < 0 ? shardTable(layer) : operatorTable(layer));
   };
-  if (layer.ops.length > 0) made.addEventListener('toggle', fill);
+  made.addEventListener('toggle', fill);
   return made;
 }
 
@@ -85,13 +117,15 @@ function showStages() {
   const most = Math.max(1e-12, ...data.layers.filter((layer) => layer.stage >= 0).map(total));
   const add = (title, layers, largest) => {
     const made = element('details', {class: 'stage', open: ''}, element('summary', {}, title));
+    made.append(layerHead());
     layers.forEach((layer) => made.append(layerDetails(layer, largest)));
     find('stages-body').append(made);
   };
   for (const stage of report.stages) {
-    const again = stage.recomputed > 0 ? `, ${stage.recomputed} ${stage.recomputed === 1 ? 'operator runs' : 'operators run'} again` : '';
-    add(`Stage ${stage.index}: ${stage.layers} operators, forward ${seconds(stage.forward_seconds)}, backward ` +
-        `${seconds(stage.backward_seconds)} a micro-batch, weights ${bytes(stage.parameter_bytes)}${again}`,
+    const again = stage.recomputed > 0 ? ` and ${counted(stage.recomputed, 'forward operator')} again` : '';
+    add(`Stage ${stage.index}: ${counted(stage.layers, 'operator')} forward in ${seconds(stage.forward_seconds)}, ` +
+        `${whole(data.backward[stage.index])} backward${again} in ${seconds(stage.backward_seconds)}, for each ` +
+        `micro-batch; weights ${bytes(stage.parameter_bytes)}`,
         data.layers.filter((layer) => layer.stage === stage.index), most);
   }
   const heads = data.layers.filter((layer) => layer.stage < 0);

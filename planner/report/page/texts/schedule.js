@@ -5,9 +5,9 @@ const kThin = 9;
 const kGap = 10;
 const kAxis = 22;
 
-// A time of the axis in the unit of its end, with as many digits as the distance of ticks needs.
+// A time of the axis in the unit of the step `end`, with as many digits as the distance of ticks needs.
 function tickText(tick, step, end) {
-  const [scale, unit] = end >= 1 ? [1, 's'] : end >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  const [scale, unit] = end >= 120 ? [1 / 60, 'min'] : end >= 1 ? [1, 's'] : end >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
   return (tick * scale).toFixed(Math.max(0, -Math.floor(Math.log10(step * scale) + 1e-9))) + ' ' + unit;
 }
 
@@ -72,9 +72,10 @@ class ScheduleView {
 
   drawAxis(ink) {
     const span = (this.to - this.from) / 1e9;
-    const rough = span / Math.max(2, (this.width - this.left()) / 110);
+    const minutes = this.end >= 120e9 ? 60 : 1;  // ticks are round numbers of the unit
+    const rough = span / minutes / Math.max(2, (this.width - this.left()) / 110);
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 : rough / power > 1 ? 2 : 1);
+    const step = minutes * power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 : rough / power > 1 ? 2 : 1);
     ink.font = '11px system-ui, sans-serif';
     ink.textBaseline = 'middle';
     for (let tick = Math.ceil(this.from / 1e9 / step) * step; tick * 1e9 <= this.to; tick += step) {
@@ -85,7 +86,7 @@ class ScheduleView {
       ink.lineTo(x, this.height);
       ink.stroke();
       ink.fillStyle = colourOf('soft');
-      ink.fillText(tickText(tick, step, this.to / 1e9), Math.min(x + 3, this.width - 52), kAxis / 2 - 2);
+      ink.fillText(tickText(tick, step, this.end / 1e9), Math.min(x + 3, this.width - 52), kAxis / 2 - 2);
     }
   }
 
@@ -158,6 +159,28 @@ class ScheduleView {
     return best;
   }
 
+  // The gap of a lane of computations at a point of the canvas, or null.
+  gapAt(x, y) {
+    const row = this.rowAt(y);
+    if (!row || row.comm || row.run || x < this.left()) return null;
+    const time = this.time(x);
+    let from = 0;
+    for (const at of row.items) {
+      if (columns.begin[at] > time) {
+        return from <= time ? {device: row.device, from, to: columns.begin[at], next: at} : null;
+      }
+      from = Math.max(from, columns.end[at]);
+    }
+    return from <= time && time < this.end ? {device: row.device, from, to: this.end, next: -1} : null;
+  }
+
+  // The details of the instruction or gap at a point of the canvas, or null.
+  contentAt(x, y) {
+    const at = this.itemAt(x, y);
+    const gap = at < 0 ? this.gapAt(x, y) : null;
+    return at >= 0 ? detailsOf(at) : gap ? detailsOfGap(gap) : null;
+  }
+
   view(from, to) {
     const least = Math.max(20, this.end / 1e6);
     const span = Math.min(this.end, Math.max(least, to - from));
@@ -176,7 +199,8 @@ class ScheduleView {
       this.view(columns.begin[at] - half, columns.begin[at] + half);
     }
     this.draw();
-    showDetails(at);
+    showTip(null);
+    showDetails(at < 0 ? null : detailsOf(at));
   }
 
   // Moves the choice within its row (`along`) or to the nearest instruction of another row.
@@ -212,6 +236,7 @@ class ScheduleView {
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
+    showTip(null);
     actions[event.key]();
   }
   zoomAtChoice(factor) {
@@ -224,25 +249,32 @@ class ScheduleView {
       return [event.clientX - box.left, event.clientY - box.top];
     };
     let drag = null;
+    let still = [];  // the last place of the pointer: browsers also report a move if only the page below it changed
     this.canvas.addEventListener('pointerdown', (event) => {
+      showTip(null);
       drag = {x: event.clientX, from: this.from, to: this.to, moved: false};
       this.canvas.setPointerCapture(event.pointerId);
     });
     this.canvas.addEventListener('pointermove', (event) => {
       if (drag && (drag.moved || Math.abs(event.clientX - drag.x) > 3)) {
         drag.moved = true;
-        showTip(-1);
+        showTip(null);
         const moved = (drag.x - event.clientX) / (this.width - this.left()) * (drag.to - drag.from);
         this.view(drag.from + moved, drag.to + moved);
-      } else {
-        showTip(this.itemAt(...place(event)), event.clientX, event.clientY);
+      } else if (still[0] !== event.clientX || still[1] !== event.clientY) {
+        showTip(this.contentAt(...place(event)), event.clientX, event.clientY);
       }
+      still = [event.clientX, event.clientY];
     });
     this.canvas.addEventListener('pointerup', (event) => {
-      if (drag && !drag.moved) this.choose(this.itemAt(...place(event)));
+      if (drag && !drag.moved) {
+        this.choose(this.itemAt(...place(event)));
+        if (this.chosen < 0) showDetails(this.contentAt(...place(event)));
+      }
       drag = null;
     });
-    this.canvas.addEventListener('pointerleave', () => showTip(-1));
+    this.canvas.addEventListener('pointerleave', () => showTip(null));
+    document.addEventListener('keydown', () => showTip(null));
     this.canvas.addEventListener('wheel', (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();

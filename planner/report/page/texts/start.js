@@ -7,5 +7,5 @@ showRoofline();
 showLinks();
 showWhatIf();
 showOthers();
-showSchedule();
+const view = showSchedule();
 document.documentElement.dataset.ready = Math.round(performance.now());

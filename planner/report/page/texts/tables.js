@@ -11,9 +11,10 @@ function showOverview() {
   find('model').textContent = report.model;
   find('subtitle').textContent = `Plan ${report.plan} for ${cluster.name}: ${whole(cluster.devices)} ` +
     `${cluster.devices === 1 ? 'device' : 'devices'}` + (cluster.nodes ? ` on ${cluster.nodes} nodes` : '') +
-    `, ${cluster.isa}`;
+    `, ${cluster.isa}` + (sharedCores() ? `; ${sharedCores()}` : '');
   figure('Step', seconds(predicted.step_seconds), predicted.step_seconds, `${whole(settings.batch)} samples`);
-  figure('Samples a second', whole(predicted.images_per_second), predicted.images_per_second);
+  const rate = predicted.images_per_second;
+  figure('Samples a second', rate < 10 ? digits(rate) : whole(rate), predicted.images_per_second);
   figure('Stages', String(settings.stages), settings.stages,
          `${settings.replicas === 1 ? '1 replica' : settings.replicas + ' replicas'}, ` +
          (settings.pipeline === 'gpipe' ? 'GPipe' : '1F1B'));
@@ -25,13 +26,15 @@ function showOverview() {
   const made = report.certificate;
   if (made) {
     const bound = made.lower_bound_ms / 1e3;
-    figure('Gap to the bound', percent(made.gap), made.gap);
+    figure('Above the bound', percent(made.gap), made.gap);
     find('bound').append(element('div', {class: 'bound'},
-      element('span', {}, 'bound'), meter(bound / predicted.step_seconds, 'backward'), element('span', {}, seconds(bound)),
+      element('span', {}, 'lower bound'), meter(bound / predicted.step_seconds, 'backward'), element('span', {}, seconds(bound)),
       element('span', {}, 'this plan'), meter(1, 'forward'), element('span', {}, seconds(predicted.step_seconds))));
   }
   for (const [choice, reason] of [...data.texts, ...report.why.map((why) => [why.choice, why.reason])]) {
-    find('reasons').append(element('dt', {}, choice), element('dd', {}, reason));
+    const link = choice.startsWith('limit') && data.what_if.length > 0
+      ? element('span', {}, '. ', element('a', {href: '#what-if'}, 'What a faster part would gain')) : null;
+    find('reasons').append(element('dt', {}, choice), element('dd', {}, reason, ...(link ? [link] : [])));
   }
   find('footer').textContent = `Made by xrun from plan ${report.plan}. Mathematics ` +
     `${(report.digests.math || '').slice(0, 8)}, kernels ${report.digests.facts}.`;
@@ -85,10 +88,12 @@ function showLinks() {
 function showWhatIf() {
   const own = report.predicted.step_seconds;
   if (data.what_if.length === 0) return;
-  find('links-body').append(element('h3', {}, 'If a part were faster'),
-    table(['change of this plan’s program', 'step', '', 'gain'], data.what_if.map((one) =>
-      [one.change, meter(one.step_seconds / own, 'backward'), seconds(one.step_seconds),
-       percent(1 - one.step_seconds / own)]), [2, 3]));
+  find('what-if').hidden = false;
+  document.querySelector('nav a[href="#what-if"]').hidden = false;
+  const sorted = [...data.what_if].sort((a, b) => a.step_seconds - b.step_seconds);
+  find('what-if-body').append(table(['change', 'step', '', 'gain'], sorted.map((one) =>
+    [one.change, meter(one.step_seconds / own, 'backward'), seconds(one.step_seconds),
+     percent(1 - one.step_seconds / own)]), [2, 3]));
 }
 
 function plansTable(list, caption) {
@@ -104,8 +109,22 @@ function plansTable(list, caption) {
     [chosen, ...list.map((one) => row(one.settings, one.step_seconds, one.memory, one.note, 'other'))], [2, 3], caption);
 }
 
+// The settings that were not searched, because the file sets them.
+function notTried() {
+  const rows = [];
+  for (const {choice, reason} of report.why) {
+    const [name, value] = choice.split(' = ');
+    if (value && /^(stages|replicas|micro_batches|pipeline)$/.test(name) && reason.includes('asked for')) {
+      rows.push([`other values of ${name}`, `not tried: the file sets ${choice}`]);
+    }
+  }
+  return rows;
+}
+
 function showOthers() {
   const body = find('others-body');
+  const fixed = notTried();
+  if (fixed.length > 0) body.append(pairs(fixed));
   if (report.alternatives.length === 0 && report.other_kinds.length === 0) {
     body.append(element('p', {class: 'note'}, 'No other plan was compared with this one.'));
     return;

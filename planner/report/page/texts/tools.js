@@ -29,6 +29,24 @@ const flops = (value) => scaled(value, 1000, ['FLOP', 'kFLOP', 'MFLOP', 'GFLOP',
 const whole = (value) => Math.round(value).toLocaleString('en').replace(/,/g, ' ');
 const percent = (value) => (100 * value).toFixed(Math.abs(value) < 0.0995 ? 1 : 0) + ' %';
 
+const counted = (number, what) => `${whole(number)} ${what}${number === 1 ? '' : 's'}`;
+
+// "8 devices share 2 cores", or an empty text if each worker has a core.
+function sharedCores() {
+  const {gpu, threads, cores, devices} = report.cluster;
+  if (gpu || threads <= cores) return '';
+  return threads === devices ? `${counted(devices, 'device')} share ${counted(cores, 'core')}`
+    : `${counted(threads, 'worker')} of ${counted(devices, 'device')} share ${counted(cores, 'core')}`;
+}
+
+// A time within the step, in the unit in which the overview gives the step.
+function stepTime(value) {
+  const step = report.predicted.step_seconds;
+  if (value === 0) return '0 s';
+  if (step >= 120) return digits(value / 60) + ' min';
+  return step >= 1 ? digits(value) + ' s' : step >= 1e-3 ? digits(value * 1e3) + ' ms' : digits(value * 1e6) + ' µs';
+}
+
 // element('p', {class: 'note'}, 'text', child): attributes with the value null are left out.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -49,7 +67,7 @@ function drawing(name, attributes = {}, ...children) {
 function table(head, rows, right = [], caption = '') {
   const cell = (kind) => (content, at) => element(kind, {class: right.includes(at) ? 'number' : null}, content);
   const made = element('table', {},
-    element('thead', {}, element('tr', {}, ...head.map(cell('th')))),
+    head.length > 0 ? element('thead', {}, element('tr', {}, ...head.map(cell('th')))) : null,
     element('tbody', {}, ...rows.map((row) => element('tr', {class: row.chosen ? 'chosen' : null},
                                                        ...row.map(cell('td'))))));
   if (caption) made.prepend(element('caption', {class: 'note'}, caption));

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "planner/report/json.h"
 #include "planner/report/page/alike_devices.h"
 #include "planner/report/page/instructions_json.h"
 #include "planner/report/page/page_json.h"
+#include "planner/report/page/schedule_json.h"
 #include "planner/report/page/what_if.h"
 #include "planner/report/summary.h"
 #include "tests/planner/report/page/planned_pages.h"
@@ -75,30 +75,53 @@ TEST(HtmlPage, NumbersAreThoseOfTheJson) {
   }
 }
 
-TEST(HtmlPage, WaitsNameTheDependencyThatEndsLast) {
-  const testing::PlannedPage page = plan_page(2, 1, 2);
-  const Json schedule = data_of(html_page(page.plan, page.training))["schedule"];
-  const ProgramTimes times = times_of(page.plan);
-  size_t waiting = 0;
-  for (size_t i = 0; i < schedule["columns"]["id"].size(); ++i) {
-    const auto& one = page.plan.training.instructions[schedule["columns"]["id"][i].get<size_t>()];
-    const int waits = schedule["columns"]["waits"][i];
-    ASSERT_EQ(waits < 0, one.deps.empty() && one.releases.empty());
-    if (waits < 0) {
-      continue;
-    }
-    ++waiting;
-    std::smatch number;
-    const std::string text = schedule["labels"][static_cast<size_t>(waits)];
-    ASSERT_TRUE(std::regex_search(text, number, std::regex("\\((\\d+), "))) << text;
-    const Seconds end = times.instructions[std::stoul(number[1])].end;
-    for (const auto* list : {&one.deps, &one.releases}) {
-      for (const InstructionId id : *list) {
-        EXPECT_LE(times.instructions[static_cast<size_t>(id.index)].end, end);
+// An instruction starts with the step, or when the instruction ends that the page names as its predecessor.
+TEST(HtmlPage, InstructionsStartWhenTheirPredecessorEnds) {
+  for (const auto& [devices, stages] : {std::pair(2, 2), std::pair(4, 1), std::pair(1, 1)}) {
+    const testing::PlannedPage page = plan_page(devices, 1, stages);
+    const Json schedule = data_of(html_page(page.plan, page.training))["schedule"];
+    const ProgramTimes times = times_of(page.plan);
+    const Json& columns = schedule["columns"];
+    size_t waiting = 0;
+    for (size_t i = 0; i < columns["id"].size(); ++i) {
+      const auto& one = page.plan.training.instructions[columns["id"][i].get<size_t>()];
+      const int after = columns["after"][i];
+      const int64_t begin = columns["begin"][i];
+      ASSERT_EQ(after < 0 ? 0 : whole_nanoseconds(times.instructions[static_cast<size_t>(after)].end), begin)
+          << "instruction " << one.id.index << " after " << after;
+      std::set<int> needs{after};
+      for (const Json& id : columns["needs"][i]) {
+        EXPECT_TRUE(needs.insert(id.get<int>()).second) << "a dependence is listed twice";
+        EXPECT_LE(whole_nanoseconds(times.instructions[id.get<size_t>()].end), begin);
       }
+      for (const auto* list : {&one.deps, &one.releases}) {
+        for (const InstructionId id : *list) {
+          EXPECT_TRUE(needs.contains(id.index)) << "a dependence of " << one.id.index << " is not listed";
+        }
+      }
+      waiting += after >= 0 ? 1 : 0;
     }
+    EXPECT_GT(waiting, 4U);
   }
-  EXPECT_GT(waiting, 10U);
+}
+
+TEST(HtmlPage, PartsOfAPeakListTheirLargestBuffers) {
+  const testing::PlannedPage page = plan_page(2, 1, 2);
+  for (const Json& curve : data_of(html_page(page.plan, page.training))["memory"]) {
+    int64_t sum = 0;
+    for (const Json& part : curve["parts"]) {
+      sum += part[1].get<int64_t>();
+      int64_t listed = 0;
+      for (const Json& buffer : part[2]) {
+        EXPECT_FALSE(buffer[0].get<std::string>().empty());
+        EXPECT_LE(buffer[1], part[2][0][1]);
+        listed += buffer[1].get<int64_t>();
+      }
+      EXPECT_LE(listed, part[1].get<int64_t>());
+      EXPECT_EQ(part[3] == part[2].size(), listed == part[1].get<int64_t>()) << part.dump();
+    }
+    EXPECT_EQ(sum, curve["peak"]["bytes"]);
+  }
 }
 
 // No change makes the step longer, and the limit of the plan is among the changes that make it shorter.
