@@ -48,6 +48,18 @@ TEST(Parser, FaultsNameTheirLine) {
             "PTX line 12: the kernel calls the function `g`, and the machine does not execute calls");
 }
 
+// nvcc declares an array outside of the kernels if two of them use it, or a template that both call.
+TEST(Parser, AKernelHasOnlyTheSharedArraysThatItNames) {
+  const auto module = module_of(
+      ".version 8.0\n.target sm_80\n.address_size 64\n.shared .align 4 .b8 box[4096];\n.shared .align 4 .b8 "
+      "box2[1024];\n.entry one()\n{\n.reg .b32 %r<3>;\nmov.u32 %r1, box2;\nret;\n}\n.entry two()\n{\n.reg .b32 "
+      "%r<3>;\nmov.u32 %r1, box;\nmov.u32 %r2, box2;\nret;\n}\n.entry none()\n{\nret;\n}\n");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->find("one")->shared_bytes, 1024u);
+  EXPECT_EQ(module->find("two")->shared_bytes, 4096u + 1024u);
+  EXPECT_EQ(module->find("none")->shared_bytes, 0u);
+}
+
 TEST(Parser, TypesThatAnInstructionDoesNotHaveAreRefused) {
   EXPECT_EQ(refused(kernel_text("shl.pred %p1, %p2, 1;")),
             "PTX line 12: `shl.pred`: the machine does not execute the instruction for this type");

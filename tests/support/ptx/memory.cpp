@@ -76,6 +76,19 @@ const Buffer* Memory::nearest(uint64_t address) const {
   return after == buffers_.begin() ? nullptr : &std::prev(after)->second;
 }
 
+std::string Memory::difference(const Memory& copy) const {
+  for (const auto& [address, buffer] : buffers_) {
+    const Buffer& other = copy.buffers_.at(address);
+    for (uint64_t i = 0; i < buffer.data.size(); ++i) {
+      const auto valid = [&](const Buffer& of) { return (of.granules[i / kGranule].valid >> (i % kGranule) & 1) != 0; };
+      if (valid(buffer) != valid(other) || (valid(buffer) && buffer.data[i] != other.data[i])) {
+        return buffer.name + " + " + std::to_string(i);
+      }
+    }
+  }
+  return "";
+}
+
 void Memory::remove(uint64_t address) {
   buffers_.erase(address);
   last_ = nullptr;

@@ -60,6 +60,11 @@ struct AccessedRange {
 // The global memory of a device, with the variables of modules. Not thread-safe.
 class Memory {
  public:
+  Memory() = default;
+  // A copy has the same addresses.
+  Memory(const Memory& other) : buffers_(other.buffers_), next_(other.next_), launches_(other.launches_) {}
+  Memory& operator=(const Memory&) = delete;
+
   // Adds a buffer without values and returns its address, a multiple of 256. Free addresses lie between two buffers, so
   // that an index that is slightly too large is outside all buffers.
   uint64_t add(std::string name, uint64_t bytes);
@@ -74,6 +79,10 @@ class Memory {
   Buffer* find(uint64_t address);
   // The buffer that begins nearest before the address; nullptr if there is none.
   const Buffer* nearest(uint64_t address) const;
+
+  // Compares the values of all buffers with those of a copy. Returns the first byte that differs, "x + 64"; empty if
+  // there is none. Bytes without a value are equal to each other only.
+  std::string difference(const Memory& copy) const;
 
   // Removes the buffer that begins at the address; `add` does not give the address again.
   void remove(uint64_t address);

@@ -5,6 +5,7 @@
 #include "tests/support/ptx/ptx_parser.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 
 #include "tests/support/ptx/decoder.h"
@@ -118,7 +119,6 @@ class ModuleParser {
     kernel.line = at_.take().line;
     XRUN_ASSIGN(const std::string_view name, at_.word("the name of a kernel"));
     kernel.name = name;
-    kernel.shared = shared_;
     if (at_.accept('(')) {
       while (!at_.accept(')')) {
         if (!at_.at_word(".param")) {
@@ -141,9 +141,29 @@ class ModuleParser {
     while (at_.peek().kind == TokenKind::kWord) {
       XRUN_TRY(bound(kernel));
     }
+    const char* const begin = at_.peek().text.data();
     XRUN_TRY(parse_body(at_, module_.text, kernel));
+    take_shared({begin, static_cast<size_t>(at_.peek().text.data() - begin)}, kernel);
     module_.kernels.push_back(std::move(kernel));
     return {};
+  }
+
+  // Adds the shared arrays of the module that the body names: a kernel has no memory for the others.
+  void take_shared(std::string_view body, Kernel& kernel) const {
+    const auto is_part = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
+    };
+    std::vector<Variable> used;
+    for (const Variable& variable : shared_) {
+      for (size_t at = body.find(variable.name); at != std::string_view::npos; at = body.find(variable.name, at + 1)) {
+        const size_t end = at + variable.name.size();
+        if ((at == 0 || !is_part(body[at - 1])) && (end == body.size() || !is_part(body[end]))) {
+          used.push_back(variable);
+          break;
+        }
+      }
+    }
+    kernel.shared.insert(kernel.shared.begin(), used.begin(), used.end());
   }
 
   // `.maxntid 128, 1, 1` and other bounds of a launch. The counts of registers and blocks are for ptxas.
