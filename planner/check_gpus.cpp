@@ -1,20 +1,22 @@
 // Refuses what GPUs cannot run (declared in planner/planner.h).
 // Tests: tests/planner/gpus_test.cpp
 #include "graph/base/errors.h"
+#include "graph/settings/known_update.h"
 #include "planner/planner.h"
 
 namespace xrun::planner {
 namespace {
 
+const std::string kOnCpus = "use CPUs: leave out `--devices cuda`, or `gpu` of the cluster";
+
 Status check_operators(const Module& module, const KernelFacts& facts) {
   const Graph& graph = module.graph;
   for (size_t i = 0; i < graph.nodes.size() && i < facts.nodes.size(); ++i) {
-    if (facts.nodes[i].missing) {
+    if (const std::string& missing = facts.nodes[i].missing; !missing.empty()) {
       const Node& node = graph.nodes[i];
       return Error{ErrorKind::kContent, "XG0633",
-                   "`" + std::string(node.op->name) + "` has no kernel for GPUs, and " +
-                       (node.path.empty() ? "the model" : "`" + node.path + "`") + " needs it",
-                   "leave `gpu` out of the cluster, so that CPUs run the model, or use other operators", node.span};
+                   missing + ", and " + (node.path.empty() ? "the model" : "`" + node.path + "`") + " needs it",
+                   "use other operators, or " + kOnCpus, node.span};
     }
   }
   return {};
@@ -29,21 +31,26 @@ Status check_settings(const Module& module) {
     return refused(train.active_classes.kind == ActiveSpec::kKnn
                        ? "heads with active classes from lists of nearest ones"
                        : "heads with sampled active classes",
-                   "leave `active_classes` out, or leave `gpu` out of the cluster", train.active_classes.span);
+                   "leave `active_classes` out, or " + kOnCpus, train.active_classes.span);
   }
   if (train.compress.is_on()) {
-    return refused("trainings with compressed gradients", "leave `compress` out, or leave `gpu` out of the cluster",
-                   train.compress.span);
+    return refused("trainings with compressed gradients", "leave `compress` out, or " + kOnCpus, train.compress.span);
   }
   if (train.precision == PrecisionMode::kMixedF16) {
-    return refused("trainings in f16", "write `precision = mixed(bf16)`, or leave `gpu` out of the cluster",
-                   train.span);
+    return refused("trainings in f16", "write `precision = mixed(bf16)`, or " + kOnCpus, train.span);
   }
   for (const GroupSpec& group : train.groups) {
     if (group.rows == RowPlace::kMapped) {
-      return refused("heads with class rows in a file", "leave `rows = mapped` out, or leave `gpu` out of the cluster",
-                     group.span);
+      return refused("heads with class rows in a file", "leave `rows = mapped` out, or " + kOnCpus, group.span);
     }
+    if (group.weights == RowFormat::kFp8) {
+      return refused("heads with class rows in fp8", "write `weights = bf16`, or " + kOnCpus, group.span);
+    }
+  }
+  const KnownUpdate::Kind update = known_update(train.optimizer).kind;
+  if (!module.graph.heads.empty() && update != KnownUpdate::kSgd && update != KnownUpdate::kAdamw) {
+    return refused("heads with the optimizer `" + train.optimizer.name + "`",
+                   "train heads with `sgd` or `adamw`, or " + kOnCpus, train.optimizer.span);
   }
   return {};
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compiles the kernels of GPUs, ops/gpu/*.cu and ops/gpu/head/*.cu, to PTX for compute_80 and compute_90 and packs the texts as
+# Compiles the kernels of GPUs, ops/gpu/*.cu and those of its folders, to PTX for compute_80 and compute_90 and packs the texts as
 # ops/gpu/ptx.tar.xz, which is part of the project, since most machines have no nvcc (docs/internals/gpu_kernels.md).
 # With --check it compares the texts with those in the archive instead and prints the names of those that differ.
 #   NVCC   the compiler, version 13.0; default: the one in PATH or in /usr/local/cuda
@@ -21,7 +21,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/new"
-for source in ops/gpu/*.cu ops/gpu/head/*.cu; do
+for source in ops/gpu/*.cu ops/gpu/*/*.cu; do
   name=$(basename "$source" .cu)
   for compute in 80 90; do
     text=$work/new/${name}_$compute.ptx

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "graph/base/check.h"
+#include "graph/layouts/gpu_head.h"
 #include "graph/module.h"
 
 namespace xrun {
@@ -227,6 +228,12 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   return scratch;
 }
 
-Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass) { return head_scratch(shape, pass).total; }
+Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass) {
+  const Bytes processor = head_scratch(shape, pass).total;
+  // Processors can also run a program for GPUs, if their inputs are copied.
+  return shape.gpu && shape.shard.size() > 0
+             ? std::max(processor, gpu_head_scratch(shape, gpu_head_layout(shape), pass).total)
+             : processor;
+}
 
 }  // namespace xrun

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/base/units.h"
@@ -53,6 +54,13 @@ struct ClassBlocks {
 // The blocks of head number `head` of the module's graph. Plans store their size (HeadPlan::class_block).
 ClassBlocks class_blocks(const Module& module, size_t head);
 
+// The work of one launch of a kernel on a GPU, which bounds the working memory of a pass. It is enough to keep a GPU
+// busy: 256 x 16 tiles of a product.
+struct GpuHeadWork {
+  int64_t classes = 16384;  // classes of a launch, if a class block does not have more
+  int64_t places = 1024;    // padded rows of a launch, if a row block does not have more
+};
+
 // All parameters of the passes of one shard of a head, except for the instruction set.
 struct HeadShape {
   ClassBlocks blocks;  // blocks of the whole head
@@ -79,6 +87,8 @@ struct HeadShape {
   RowFormat states = RowFormat::kF32;   // format of optimizer states; f32 or bf16
   int state_count = 2;                  // states of each weight; passes have memory for at least two
   int64_t kept_blocks = 0;  // the logits of this many first blocks of the shard are kept for the backward pass
+  // For a head on GPUs, whose passes need another scratch (graph/layouts/gpu_head.h).
+  std::optional<GpuHeadWork> gpu;
 };
 
 // The numbers of classes that a selection has chosen.

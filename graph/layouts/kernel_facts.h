@@ -10,14 +10,18 @@
 
 namespace xrun {
 
-// Facts of one node, for one call on one row block.
+// Facts of one node. Times are those of a call on one row block.
 struct KernelFact {
-  Bytes scratch = 0;             // scratch memory of a worker during the call
-  std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: not prepared
-  std::optional<Seconds> time;   // time of the call, measured or given by the user; nullopt: use the analytic cost
-  std::vector<Seconds> prepare;  // per input: time to make the prepared form; empty: unknown
-  double work = 1;               // cost of the kernel's arithmetic as a fraction of the operator's flops
-  bool missing = false;          // the kind of device has no kernel for the operator
+  Bytes scratch = 0;                // scratch memory of a worker during a call on one row block
+  Bytes block_scratch = 0;          // further scratch memory for each further row block of a call, as GPUs make them
+  bool prepares_in_scratch = true;  // whether making a prepared weight needs `scratch`, too
+  std::vector<Bytes> prepared;      // per input: bytes of the prepared (reordered, rounded) weight; 0: not prepared
+  std::optional<Seconds> time;      // time of the call, measured or given by the user; nullopt: use the analytic cost
+  std::vector<Seconds> prepare;     // per input: time to make the prepared form; empty: unknown
+  double work = 1;                  // cost of the kernel's arithmetic as a fraction of the operator's flops
+  std::string missing;              // why the kind of device has no kernel for the node; empty if it has one
+
+  Bytes scratch_of(int64_t blocks) const { return scratch + (blocks - 1) * block_scratch; }
 };
 
 struct KernelFacts {

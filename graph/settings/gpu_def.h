@@ -1,8 +1,11 @@
 // The kinds of GPUs that a cluster can name, with the figures that their vendor has published. Plans for them are made
-// on any machine, without a driver.
+// on any machine, without a driver. Other GPUs have the figures that their driver reports
+// (runtime/device/cuda/machine/card.h).
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "graph/base/units.h"
@@ -10,7 +13,7 @@
 namespace xrun {
 
 struct GpuDef {
-  std::string_view name;  // "h100"
+  std::string name;  // "h100"; for a GPU that is in no table, the name that its driver reports
   // The memory that a plan may use. The card has a few GiB more than the published number of bytes, which are left to
   // the driver.
   Bytes memory = 0;
@@ -20,11 +23,18 @@ struct GpuDef {
   Seconds launch = 0;               // time to start a kernel, an estimate: vendors publish none
   double link_rate = 0;             // bytes a second between two GPUs of a node, in each direction
   double host_rate = 0;             // bytes a second between the GPU and its host, in each direction
+
+  bool operator==(const GpuDef&) const = default;
 };
 
 // All kinds, in the order of their memory.
 std::span<const GpuDef> gpu_defs();
 // Returns the kind with a name, or with another name of it ("h100_80g"); null if there is none.
 const GpuDef* find_gpu(std::string_view name);
+
+// The figures as one line, and the figures of such a line; nullopt if the text has another form. Equal figures give
+// equal lines.
+std::string print_gpu(const GpuDef& gpu);
+std::optional<GpuDef> parse_gpu(std::string_view text);
 
 }  // namespace xrun

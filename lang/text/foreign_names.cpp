@@ -63,7 +63,7 @@ constexpr ForeignName kNames[] = {
      "the class number itself, which losses and `embed` take: softmax_ce(logits, label)"},
     {NameKind::kFunction, "stack", "concat(a, b, axis=1), after reshape([N, 1, 64]) where a dimension is to be new"},
     {NameKind::kFunction, "expanddims", "reshape([N, 1, 64]) with a dimension of 1 more"},
-    {NameKind::kFunction, "cuda", "nothing: devices are chosen on the command line, --devices"},
+    {NameKind::kFunction, "cuda", "nothing: devices are chosen on the command line, --devices cuda"},
     {NameKind::kFunction, "argmax", "accuracy(logits, label) as a metric, or `xrun predict` for the classes"},
     {NameKind::kFunction, "sequential", "the layers one after the other: x -> linear(64) -> relu"},
     {NameKind::kFunction, "permute", "transpose(1, 2), which exchanges two dimensions"},

@@ -1,7 +1,6 @@
 // Tests: tests/ops/facts/gpu_facts_test.cpp
 #include "ops/facts/gpu_facts.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,30 +11,30 @@
 namespace xrun::ops {
 namespace {
 
-// Operators that have kernels (docs/internals/gpu_kernels.md), but no list of launches yet.
-constexpr std::string_view kWithoutLaunches[] = {"conv", "conv.dx", "conv.dw", "dwconv", "attention", "attention.grad"};
-
-bool is_bf16(const Graph& graph, const Node& node) {
-  return std::ranges::any_of(node.inputs, [&](ValueId input) { return graph.value(input).type.dtype == DType::kBF16; });
-}
-
-// Returns the bytes of the prepared form of each input of a node: those of products in bf16.
-std::vector<Bytes> prepared_of(const Graph& graph, const Node& node) {
-  const bool rounds = is_bf16(graph, node);
-  std::vector<Bytes> prepared;
-  for (const ValueId input : node.inputs) {
-    const Value& value = graph.value(input);
-    const bool is_matrix = value.param.valid() && value.type.rank() > 1 && value.type.dtype == DType::kF32;
-    prepared.push_back(is_matrix && rounds ? value.type.row_elements() * size_of(DType::kBF16) : 0);
+KernelFact fact_of(const Graph& graph, const Node& node, gpu::GpuOptions options) {
+  KernelFact fact{.prepared = std::vector<Bytes>(node.inputs.size(), 0)};
+  if (!has_kernel(node)) {
+    return fact;
   }
-  return prepared;
+  const auto kernel = make_gpu_kernel(graph, node, options);
+  options.most_blocks = 2;
+  const auto of_two = make_gpu_kernel(graph, node, options);
+  if (!kernel.ok() || !of_two.ok()) {
+    const std::string& reason = (kernel.ok() ? of_two : kernel).error().message;
+    const std::string op = fmt::format("`{}`", node.op->name);
+    fact.missing = reason.starts_with(op) ? reason : fmt::format("{} has no kernel of GPUs ({})", op, reason);
+    return fact;
+  }
+  fact.scratch = (*kernel)->scratch_bytes();
+  fact.block_scratch = (*of_two)->scratch_bytes() - fact.scratch;
+  fact.prepares_in_scratch = false;
+  for (size_t i = 0; i < fact.prepared.size(); ++i) {
+    fact.prepared[i] = (*kernel)->prepared_bytes(static_cast<int>(i));
+  }
+  return fact;
 }
 
 }  // namespace
-
-bool is_on_gpus(std::string_view op) {
-  return gpu::has_gpu_kernel(op) || std::ranges::find(kWithoutLaunches, op) != std::end(kWithoutLaunches);
-}
 
 KernelFacts gpu_facts(const Graph& graph, int64_t norm_rows, bool training, bool deterministic, const GpuDef& gpu) {
   KernelFacts facts{.isa = std::string(gpu.name),
@@ -45,14 +44,12 @@ KernelFacts gpu_facts(const Graph& graph, int64_t norm_rows, bool training, bool
                     .host_rate = gpu.host_rate,
                     .call = gpu.launch};
   std::string text = fmt::format("{};{};{};{}", facts.isa, norm_rows, training, deterministic);
+  const gpu::GpuOptions options{
+      .kernel = {.norm_rows = norm_rows, .training = training, .deterministic = deterministic}};
   for (const Node& node : graph.nodes) {
-    KernelFact fact{.prepared = std::vector<Bytes>(node.inputs.size(), 0)};
-    if (has_kernel(node)) {
-      fact.prepared = prepared_of(graph, node);
-      fact.missing = !is_on_gpus(node.op->name);
-      text += fmt::format(";{}:{}", node.op->name, fmt::join(fact.prepared, ","));
-    }
-    facts.nodes.push_back(std::move(fact));
+    facts.nodes.push_back(fact_of(graph, node, options));
+    const KernelFact& fact = facts.nodes.back();
+    text += fmt::format(";{}:{}:{}:{}", node.op->name, fact.scratch, fact.block_scratch, fmt::join(fact.prepared, ","));
   }
   facts.digest = fmt::format("{:016x}", stable_hash(text));
   return facts;

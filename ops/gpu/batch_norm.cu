@@ -106,11 +106,12 @@ extern "C" __global__ void bn_add_relu_bf16(const Bf16* x, const Bf16* residual,
   apply<After::kAddRelu>(x, residual, mean, var, weight, bias, y, rows, channels, stride, eps);
 }
 
-// Moves the running statistics once a step, in f64, over all row blocks in ascending order. One thread a channel.
+// Moves the running statistics once a step, in f64, over all row blocks in ascending order; nothing moves if the flag
+// word is set. One thread a channel.
 extern "C" __global__ void bn_running(const float* means, const float* vars, float* running_mean, float* running_var,
-                                      int64_t blocks, int64_t channels, double momentum) {
+                                      int64_t blocks, int64_t channels, double momentum, const uint32_t* flags) {
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= channels) {
+  if (c >= channels || *flags != 0) {
     return;
   }
   double mean = 0;

@@ -20,6 +20,17 @@ extern "C" __global__ void narrow_bf16(const float* from, Bf16* to, int64_t n) {
   }
 }
 
+// Rounds a tensor [rows, columns, depth] and stores it as [rows, depth, columns], like the weights of convolutions
+// (conv.cu, `packed`). One thread an element.
+extern "C" __global__ void narrow_packed_bf16(const float* from, Bf16* to, int64_t rows, int64_t columns,
+                                              int64_t depth) {
+  const int64_t i = thread_index();
+  if (i < rows * columns * depth) {
+    const int64_t column = i % columns, line = i / columns;
+    to[i] = to_bf16(from[(line / depth * columns + column) * depth + line % depth]);
+  }
+}
+
 // Rounds rows of `columns` numbers at random: sixteen random bits are added below the last bit that bf16 keeps, and the
 // bits below that one are cut off. `keys` has the stream of each row; element c has the half c % 2 of the word c / 2 %
 // 4 of the block c / 8. One thread an element.

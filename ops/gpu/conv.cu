@@ -8,9 +8,10 @@
 // these sums in ascending order to the sum of the row block, and these to the gradient. So no bit depends on the
 // number of images or row blocks in a launch.
 //
-// Weights are [out, in of a group, cells], or [out, cells, in of a group] if `packed` is 1 (transpose_T of layout.cu).
-// bf16 stages are copied 16 bytes at a time if weights are packed or windows have one cell, and 8 divides the channels
-// of a group. N * height * width of x and of y, and the terms of a sum, must be fewer than 2^30.
+// Weights are [out, in of a group, cells], or [out, cells, in of a group] if `packed` is 1
+// (narrow_packed_bf16 of cast.cu). bf16 stages are copied 16 bytes at a time if weights are packed or windows have one
+// cell, and 8 divides the channels of a group. N * height * width of x and of y, and the terms of a sum, must be fewer
+// than 2^30.
 //
 // Tests: tests/ops/gpu/conv_test.cpp
 #include "ops/gpu/tile_products.h"

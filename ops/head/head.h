@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/layouts/head_shape.h"
+#include "graph/layouts/head_folds.h"
 #include "ops/head/head_operands.h"
 #include "ops/simd/isa.h"
 #include "ops/workers.h"
@@ -121,18 +121,14 @@ class HeadJoin {
   void sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const;
 
  private:
-  // One step of a sum on a stack: pushes the subtree of a shard, or adds the two topmost results.
-  struct Fold {
-    int shard = -1;  // the shard whose subtree is pushed; -1: the two topmost results are added
-    int64_t subtree = 0;
-  };
-  void sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
+  void sum_columns(std::span<const HeadDx> gradients, std::span<const HeadFold> folds, int64_t first, int64_t count,
                    float* sum) const;
 
   HeadShape shape_;
   HeadLayout layout_;
   std::vector<ClassRange> shards_;
-  std::vector<std::vector<Fold>> folds_;  // steps of the sum for each combined subtree; one subtree over all classes
+  std::vector<std::vector<HeadFold>>
+      folds_;  // steps of the sum for each combined subtree; one subtree over all classes
   bool has_all_classes_ = false;
   Isa isa_;
 };

@@ -27,49 +27,16 @@ constexpr int64_t kColumns = 64;
 }  // namespace
 
 HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa)
-    : shape_(shape), layout_(head_layout(shape)), shards_(std::move(shards)), isa_(isa) {
-  struct Piece {
-    BlockRange blocks;
-    Fold fold;
-  };
-  std::vector<Piece> pieces;
-  ClassRange covered;
-  for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    if (shards_[shard].size() <= 0) {
-      continue;
-    }
-    if (pieces.empty()) {
-      covered.begin = covered.end = shards_[shard].begin;
-    }
-    XRUN_CHECK(shards_[shard].begin == covered.end, "shards follow one another");
-    covered.end = shards_[shard].end;
-    const auto subtrees = shape.blocks.subtrees(shape.blocks.of_rows(shards_[shard]));
-    for (size_t i = 0; i < subtrees.size(); ++i) {
-      pieces.push_back({subtrees[i], {static_cast<int>(shard), static_cast<int64_t>(i)}});
-    }
+    : shape_(shape),
+      layout_(head_layout(shape)),
+      shards_(std::move(shards)),
+      folds_(head_folds(shape.blocks, shards_)),
+      isa_(isa) {
+  int64_t classes = 0;
+  for (const ClassRange& shard : shards_) {
+    classes += std::max<int64_t>(0, shard.size());
   }
-  XRUN_CHECK(!pieces.empty(), "some shard has rows");
-  has_all_classes_ = covered == ClassRange{0, shape.blocks.classes};
-  // Divides a range of blocks along the tree down to the subtrees of the shards, and lists the steps to add these.
-  const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
-    if (pieces[first].blocks.end == end) {
-      folds_.back().push_back(pieces[first].fold);
-      return first + 1;
-    }
-    int64_t half = 1;
-    while (2 * half < end - begin) {
-      half *= 2;
-    }
-    const size_t next = self(self, begin, begin + half, first);
-    const size_t last = self(self, begin + half, end, next);
-    folds_.back().push_back({});
-    return last;
-  };
-  size_t next = 0;
-  for (const BlockRange& subtree : shape.blocks.subtrees(shape.blocks.of_rows(covered))) {
-    folds_.emplace_back();
-    next = fold(fold, subtree.begin, subtree.end, next);
-  }
+  has_all_classes_ = classes == shape.blocks.classes;
 }
 
 void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
@@ -78,8 +45,8 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
   const auto classes = static_cast<double>(active > 0 ? active : shape_.blocks.classes);
   const int64_t rows = layout_.rows_padded;
   const int64_t subtree_floats = layout_.stat_planes * rows;
-  const auto view = [&](const Fold& fold) {
-    auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.shard)]));
+  const auto view = [&](const HeadFold& fold) {
+    auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.piece)]));
     return HeadStats{data + fold.subtree * subtree_floats, rows, shape_.top_k};
   };
   for (int64_t row = 0; row < shape_.rows; ++row) {
@@ -90,8 +57,8 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
     float totals[kMaxDepth];
     float target = 0;
     int depth = 0;
-    for (const Fold& fold : folds_[0]) {
-      if (fold.shard < 0) {
+    for (const HeadFold& fold : folds_[0]) {
+      if (fold.piece < 0) {
         --depth;
         sums[depth - 1] = combine(sums[depth - 1], sums[depth]);
         totals[depth - 1] += totals[depth];
@@ -124,8 +91,8 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
       continue;
     }
     int64_t ahead = 0;
-    for (const Fold& fold : folds_[0]) {
-      if (fold.shard < 0) {
+    for (const HeadFold& fold : folds_[0]) {
+      if (fold.piece < 0) {
         continue;
       }
       const HeadStats part = view(fold);
@@ -152,11 +119,11 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
     float* value = scores + row * k;
     std::fill_n(value, k, -std::numeric_limits<float>::infinity());
     std::fill_n(which, k, -1);
-    for (const Fold& fold : folds_[0]) {
-      if (fold.shard < 0) {
+    for (const HeadFold& fold : folds_[0]) {
+      if (fold.piece < 0) {
         continue;
       }
-      auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.shard)]));
+      auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.piece)]));
       const HeadStats part{data + fold.subtree * layout_.stat_planes * rows, rows, shape_.top_k};
       for (int64_t i = 0; i < shape_.top_k; ++i) {
         insert_best(value, which, 1, k, part.best(i)[place], part.best_class(i)[place]);
@@ -166,19 +133,19 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
 }
 
 // Adds the elements [first, first + count) of a subtree of all shards. REQUIRES: count <= kColumns.
-void HeadJoin::sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
-                           float* sum) const {
+void HeadJoin::sum_columns(std::span<const HeadDx> gradients, std::span<const HeadFold> folds, int64_t first,
+                           int64_t count, float* sum) const {
   float stack[kMaxDepth][kColumns];
   int depth = 0;
-  for (const Fold& fold : folds) {
-    if (fold.shard < 0) {
+  for (const HeadFold& fold : folds) {
+    if (fold.piece < 0) {
       --depth;
       for (int64_t i = 0; i < count; ++i) {
         stack[depth - 1][i] += stack[depth][i];
       }
       continue;
     }
-    const HeadDx& part = gradients[static_cast<size_t>(fold.shard)];
+    const HeadDx& part = gradients[static_cast<size_t>(fold.piece)];
     const auto* data = reinterpret_cast<const float*>(part.data + fold.subtree * part.step);
     std::copy_n(data + first, count, stack[depth++]);
   }
@@ -187,7 +154,7 @@ void HeadJoin::sum_columns(std::span<const HeadDx> gradients, std::span<const Fo
 
 void HeadJoin::sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const {
   const int64_t dims = layout_.dim_padded;
-  for (const std::vector<Fold>& folds : folds_) {
+  for (const std::vector<HeadFold>& folds : folds_) {
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t place = padded_row(shape_, layout_, row) * dims;
       for (int64_t d = 0; d < dims; d += kColumns) {

@@ -74,20 +74,34 @@ OwnUpdate::OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for)
   }
 }
 
-GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean) {
+GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean, int64_t row) {
   GpuLoop loop = gpu_loop(form_of(rule, {&rule.elements, 1}));
+  ScalarExpr& expr = loop.expr;
+  const auto operand = [&](GpuOperand::Reach reach, std::vector<int64_t> steps = {}) {
+    loop.inputs.push_back({.reach = reach, .dtype = DType::kF32, .steps = std::move(steps)});
+    return expr.input(static_cast<int>(loop.inputs.size()) - 1);
+  };
+  std::vector<ScalarId> results = expr.results();
+  const ScalarId held = operand(GpuOperand::Reach::kOne);
+  if (row > 0) {
+    loop.dims = {1, row};
+    const ScalarId touched = operand(GpuOperand::Reach::kSteps, {1, 0});
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i] = expr.make(ScalarOp::kSelect, touched, results[i], expr.input(i == 0 ? 0 : static_cast<int>(i) + 1));
+    }
+  }
   if (keeps_mean) {
-    ScalarExpr& expr = loop.expr;
-    const ScalarId mean = expr.input(static_cast<int>(loop.inputs.size()));
-    const ScalarId take = expr.input(static_cast<int>(loop.inputs.size()) + 1);
-    loop.inputs.push_back({.reach = GpuOperand::Reach::kEach, .dtype = DType::kF32, .steps = {}});
-    loop.inputs.push_back({.reach = GpuOperand::Reach::kOne, .dtype = DType::kF32, .steps = {}});
-    std::vector<ScalarId> results = expr.results();
+    const ScalarId mean = operand(GpuOperand::Reach::kEach);
+    const ScalarId take = operand(GpuOperand::Reach::kOne);
     const ScalarId moved = expr.make(ScalarOp::kMul, expr.make(ScalarOp::kSub, results[0], mean), take);
-    results.push_back(expr.make(ScalarOp::kAdd, mean, moved));
-    expr.set_results(std::move(results));
+    results.push_back(expr.make(ScalarOp::kSelect, held, mean, expr.make(ScalarOp::kAdd, mean, moved)));
     loop.outputs.push_back(DType::kF32);
   }
+  for (int i = 0; i < 1 + rule.states; ++i) {
+    ScalarId& result = results[static_cast<size_t>(i)];
+    result = expr.make(ScalarOp::kSelect, held, expr.input(i == 0 ? 0 : i + 1), result);
+  }
+  expr.set_results(std::move(results));
   return loop;
 }
 

@@ -62,10 +62,12 @@ class OwnUpdate {
 // the numbers of OwnUpdate::scalars() that the rule has, and grad_scale and grad_limit of UpdateScalars (one f32 in
 // memory each). The results have the bits of `update` and `norm_squares` (ops/optimizer/optimizer.h, update_norms.h).
 //
-// update_kernel writes the weight and the states, which may be the memory of the operands. With `keeps_mean` it also
-// moves the running mean of the weight: two more operands, the mean and the fraction 1 - ema in memory, and one more
-// result. norm_kernel writes, for each norm of the level, a sum of squares in f64 for every `piece` elements.
-GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean);
+// update_kernel writes the weight and the states, which may be the memory of the operands. Its next operand is one f32:
+// unless it is 0, no result differs from its old value. With `row` > 0, a further operand has an f32 for each row of
+// `row` elements, and rows whose number is 0 keep their weights and states. With `keeps_mean` it also moves the running
+// mean of the weight: two more operands, the mean and the fraction 1 - ema in memory, and one more result. norm_kernel
+// writes, for each norm of the level, a sum of squares in f64 for every `piece` elements.
+GpuLoop update_kernel(const UpdateRule& rule, bool keeps_mean, int64_t row = 0);
 GpuLoop norm_kernel(const UpdateRule& rule, int level, int64_t piece);
 
 }  // namespace xrun::ops

@@ -1,5 +1,5 @@
 // The updates that have kernels, sgd and adamw, for lanes of any type: those of the processor
-// (ops/optimizer/known_rules.h) and those of GPUs (ops/gpu/update.cu). A lane is one weight.
+// (ops/optimizer/known_rules.h) and those of GPUs (ops/gpu/update/update.cu). A lane is one weight.
 #pragma once
 
 #include "ops/optimizer/update_scalars.h"

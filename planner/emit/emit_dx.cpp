@@ -175,10 +175,16 @@ void Emitter::add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& ins
   }
 }
 
+void Emitter::add_dx_scratch(const DxPlace& at, Instruction& sum) {
+  const HeadPlan& plan = program_.heads[at.head];
+  add_head_scratch(at.head, -1, dx_scratch_bytes(program_, graph_, plan, classes_of_dx_terms(sum, plan)), sum);
+}
+
 void Emitter::emit_node_sum(const DxPlace& at, const DxSum& sum) {
   const HeadGradientRows rows = dx_rows_of(at, sum, sum.result);
   Instruction sum_dx = dx_instruction(Kind::kSumDx, at, sum.device, sum.replica);
   add_dx_reads(at, sum, sum_dx);
+  add_dx_scratch(at, sum_dx);
   Buffer out = dx_buffer(at, sum, Purpose::kHeadSums, ".dx.sums");
   out.bytes = rows.bytes * rows.subtrees;
   const BufferId id = add_buffer(std::move(out));
@@ -199,6 +205,7 @@ void Emitter::emit_reduce_dx(const DxPlace& at, const DxSum& sum) {
   const BufferId features = place(plan.feature, sum.device, micro_batch);
   reduce.operands.push_back(micro_batch_operand(Role::kFeature, Access::kRead, features, plan.feature, micro_batch));
   add_dx_reads(at, sum, reduce);
+  add_dx_scratch(at, reduce);
   const BufferId out = add_activation(plan.feature_grad, sum.device, sum.replica, micro_batch);
   reduce.operands.push_back(
       micro_batch_operand(Role::kFeatureGradient, Access::kWrite, out, plan.feature_grad, micro_batch));

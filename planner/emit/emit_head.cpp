@@ -158,7 +158,8 @@ void Emitter::emit_masses() {
       add_selection(h, shard, run);
       run.operands.push_back(whole(Role::kMass, Access::kWrite, shards_.at({h, shard.shard}).mass));
       add_weights(h, shard, run, false);
-      add_head_scratch(h, shard, head_mass_scratch_bytes(head_shape(program_, graph_, plan, shard, plan.rows)), run);
+      add_head_scratch(h, shard.shard, head_mass_scratch_bytes(head_shape(program_, graph_, plan, shard, plan.rows)),
+                       run);
       add(std::move(run));
     }
   }

@@ -110,20 +110,22 @@ void Emitter::add_logits(size_t head, const HeadShard& shard, Access access, Ins
 void Emitter::add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   const int64_t rows = instruction.head_pass < 0 ? program_.batch : plan.rows;
-  add_head_scratch(head, shard, head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass), instruction);
+  add_head_scratch(head, shard.shard, head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass),
+                   instruction);
 }
 
-void Emitter::add_head_scratch(size_t head, const HeadShard& shard, Bytes bytes, Instruction& instruction) {
+// `shard`: -1 for a sum over several shards.
+void Emitter::add_head_scratch(size_t head, int shard, Bytes bytes, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   if (bytes > 0) {
     instruction.operands.push_back(
         whole(Role::kScratch, Access::kWrite,
-              add_buffer({.device = shard.device,
+              add_buffer({.device = instruction.device,
                           .purpose = Purpose::kHeadScratch,
                           .bytes = bytes,
                           .replica = -1,
                           .head = static_cast<int32_t>(head),
-                          .shard = shard.shard,
+                          .shard = shard,
                           .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".scratch"})));
   }
 }

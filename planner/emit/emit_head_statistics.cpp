@@ -109,6 +109,7 @@ void Emitter::emit_reduce_statistics(size_t head, int pass, int device) {
       run.operands.push_back(statistics_operand(Role::kStats, Access::kRead, head, pass, device, shard));
     }
   }
+  add_head_scratch(head, -1, stats_scratch_bytes(program_, graph_, plan), run);
   if (has_results) {
     add_results(head, run);
   }

@@ -55,7 +55,8 @@ void Emitter::emit_stage_update(const Stage& stage, int replica) {
       update.operands.back().node = NodeId(node);
       update.operands.back().index = input;
       update.operands.back().param = param;
-      scratch = std::max(scratch, request_.facts.nodes[static_cast<size_t>(node)].scratch);
+      const KernelFact& fact = request_.facts.nodes[static_cast<size_t>(node)];
+      scratch = std::max(scratch, fact.prepares_in_scratch ? fact.scratch : 0);
     }
   }
   if (update.operands.empty()) {

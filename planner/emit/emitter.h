@@ -79,7 +79,7 @@ class Emitter {
   void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
   void add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction);
   void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
-  void add_head_scratch(size_t head, const HeadShard& shard, Bytes bytes, Instruction& instruction);
+  void add_head_scratch(size_t head, int shard, Bytes bytes, Instruction& instruction);
   void add_softmax(size_t head, Access access, Instruction& instruction);
   int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
   int64_t head_row(size_t head, const Buffer& buffer, int micro_batch) const;
@@ -132,6 +132,7 @@ class Emitter {
   void add_dx_sent(const DxPlace& at, const DxSum& sum, Instruction& exchange) const;
   Bytes add_dx_received(const DxPlace& at, const DxSum& sum, Instruction& exchange);
   void add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& instruction) const;
+  void add_dx_scratch(const DxPlace& at, Instruction& sum);
   HeadGradientRows dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
 
   // emit_update.cpp

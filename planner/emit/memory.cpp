@@ -193,7 +193,7 @@ BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span
     std::for_each(node.inputs.begin(), node.inputs.end(), touch);
     std::for_each(node.outputs.begin(), node.outputs.end(), touch);
     const auto fact = static_cast<size_t>(nodes[i].index);
-    scratch = std::max(scratch, fact < facts.nodes.size() ? facts.nodes[fact].scratch : 0);
+    scratch = std::max(scratch, fact < facts.nodes.size() ? facts.nodes[fact].scratch_of(rows / norm_rows) : 0);
   }
   const Packing packing = pack(ranges);
   BlockLayout layout;

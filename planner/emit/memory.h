@@ -71,7 +71,7 @@ Bytes live_max(std::span<const LiveRange> ranges);
 // Returns the layout of a worker's slice in which `nodes` run in order on `rows` rows: one row block or, on GPUs, all
 // row blocks of a micro-batch, which are contiguous for each value. Each value of `locals` is alive from its producer
 // to its last reader. The values are followed by the scratch memory of kernels, whose size is that of the node that
-// needs the most.
+// needs the most for a call on all rows.
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
                          std::span<const ValueId> locals, int64_t rows, int64_t norm_rows);
 

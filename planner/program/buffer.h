@@ -47,7 +47,8 @@ enum class Purpose : uint8_t {
   kHeadSoftmax,   // {max, 1 / sum} of each row, written by kReduceStats
   kHeadLogits,    // logits of a shard's kept class blocks in one pass: kHeadForward writes them for kHeadBackward
   kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
-  kHeadScratch,   // scratch memory for one pass of one shard, head_scratch_bytes in size
+  kHeadScratch,   // scratch memory for one pass of one shard, head_scratch_bytes in size; on GPUs also for sums over
+                  // shards, stats_scratch_bytes or dx_scratch_bytes in size (shard -1)
   kScratch,       // scratch memory of kernels: one aligned slice per worker
   kNorms,         // f64 partial sums of squares of the gradients that are counted (norm_layout.h), in name order. A
            // tensor of a head has one sum for each class block; other tensors have one sum per 4 096 elements (the

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/base/check.h"
+#include "graph/layouts/gpu_head.h"
 
 namespace xrun::planner {
 
@@ -31,6 +32,27 @@ std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPl
     }
   }
   return terms;
+}
+
+Bytes stats_scratch_bytes(const Program& program, const Graph& graph, const HeadPlan& head) {
+  if (program.gpu.empty()) {
+    return 0;
+  }
+  std::vector<ClassRange> shards;
+  for (const HeadShard& shard : head.shards) {
+    shards.push_back({shard.row_begin, shard.row_end});
+  }
+  const HeadShape shape = head_shape(program, graph, head, head.shards.front(), head.rows);
+  return gpu_join_scratch(shape, shards, head.label.valid()).total;
+}
+
+Bytes dx_scratch_bytes(const Program& program, const Graph& graph, const HeadPlan& head,
+                       std::span<const ClassRange> terms) {
+  if (program.gpu.empty()) {
+    return 0;
+  }
+  const HeadShape shape = head_shape(program, graph, head, head.shards.front(), head.rows);
+  return gpu_dx_scratch_bytes(shape, terms, program.micro_batch_rows());
 }
 
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
@@ -68,6 +90,7 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.states = head.states;
   shape.state_count = head.state_count;
   shape.kept_blocks = shard.kept_blocks;
+  shape.gpu = program.gpu.empty() ? std::nullopt : std::optional(GpuHeadWork{});
   return shape;
 }
 

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -194,6 +195,11 @@ std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPl
 // planner sizes buffers and the backend makes kernels for this shape.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
+
+// Scratch of a kReduceStats, and of a kReduceDx or kSumDx that adds terms with these classes; 0 on CPUs.
+Bytes stats_scratch_bytes(const Program& program, const Graph& graph, const HeadPlan& head);
+Bytes dx_scratch_bytes(const Program& program, const Graph& graph, const HeadPlan& head,
+                       std::span<const ClassRange> terms);
 
 // Whether a buffer contains class rows, or their states, that are in a file (HeadPlan::mapped). Such buffers are whole
 // pages of the address space after the arena of their device and do not count as memory of the plan. `mapped_bytes`

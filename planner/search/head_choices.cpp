@@ -91,7 +91,8 @@ std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head)
   }
   std::vector<HeadChoice> rows{now, {.weights = RowFormat::kF32, .states = RowFormat::kF32}};
   for (const RowFormat weights : {RowFormat::kBf16, RowFormat::kFp8}) {
-    if (weights == RowFormat::kBf16 || steps_vanish(module.train.optimizer)) {
+    // Class rows of GPUs are f32 or bf16.
+    if (weights == RowFormat::kBf16 || (module.cluster.gpu.empty() && steps_vanish(module.train.optimizer))) {
       rows.push_back({.weights = weights, .states = states > 0 ? RowFormat::kBf16 : RowFormat::kF32});
     }
   }

@@ -38,6 +38,9 @@ Status SymbolicRun::sum_dx() {
   for (const ClassRange& classes : terms) {
     XRUN_TRY(take_dx_term(classes));
   }
+  if (const Bytes scratch = dx_scratch_bytes(program_, graph_, head(), terms); scratch > 0) {
+    XRUN_TRY(take_scratch(scratch, false));
+  }
   if (!on_node) {
     const ValueId gradient = head().feature_grad;
     XRUN_TRY(take({.role = Role::kFeatureGradient, .access = Access::kWrite}, value_of(gradient), rows_of(gradient)));

@@ -225,6 +225,9 @@ Status SymbolicRun::reduce_statistics() {
                     Segment{part.stats_offset, part.stats}));
     }
   }
+  if (const Bytes scratch = stats_scratch_bytes(program_, graph_, plan); scratch > 0) {
+    XRUN_TRY(take_scratch(scratch, false));
+  }
   if (at_ == one_->operands.size()) {
     return end();
   }

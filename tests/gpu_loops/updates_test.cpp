@@ -115,6 +115,7 @@ void compare_steps(const std::string& optimizer, std::mt19937& random) {
       in_place.push_back(2 + i);
     }
     std::vector<Bits> inputs = some.operands(g, scalars);
+    inputs.push_back(bits_of_all(std::vector<float>{0}));
     in_place.push_back(static_cast<int>(inputs.size()));
     inputs.push_back(bits_of_all(some.kept.back()));
     inputs.push_back(bits_of_all(std::vector<float>{static_cast<float>(1 - kEma)}));

@@ -64,6 +64,8 @@ inline std::vector<Case> conformance_cases() {
       {"conv", {{16, 8, 8}}, with(with(conv, "dilation", int64_t{2}), "pad", int64_t{2})},
       {"conv", {{16, 6, 6}}, with(with(conv, "groups", int64_t{4}), "width", int64_t{32})},
       {"conv", {{6, 5, 5}}, with(with(with(conv, "groups", int64_t{2}), "width", int64_t{4}), "bias", true)},
+      {"conv", {{8, 4, 4}}, with(conv, "width", int64_t{8})},
+      {"conv", {{16, 4, 3}}, with(with(conv, "groups", int64_t{2}), "width", int64_t{16})},
       {"conv", {{3, 32, 32}}, with(with(with(conv, "k", int64_t{16}), "stride", int64_t{16}), "pad", int64_t{0})},
       {"conv", {{16, 7, 6}}, with(with(conv, "k", pair(1, 7)), "pad", pair(0, 3))},
       {"conv",

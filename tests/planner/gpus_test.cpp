@@ -96,6 +96,18 @@ TEST(Gpus, ExchangeAtTheRateOfTheirLinkAndStartWorkByALaunch) {
   EXPECT_DOUBLE_EQ(cost.crowding(8), 1);
 }
 
+TEST(Gpus, LinesNameTheSourceOfTheRateOfTheirLink) {
+  Machine machine{.devices = 2, .threads = 2, .gpu = "h100", .device_link = 450e9};
+  EXPECT_EQ(device_link_text(machine),
+            "450 GB/s in each direction between two h100 of a node, as published for NVLink");
+  machine.gpu = "NVIDIA RTX A4000";
+  machine.device_link = 32e9;
+  EXPECT_EQ(device_link_text(machine),
+            "32 GB/s in each direction between two NVIDIA RTX A4000 of a node, as assumed for PCIe 4.0 x16");
+  machine.devices = 1;
+  EXPECT_EQ(device_link_text(machine), "");
+}
+
 TEST(Gpus, HaveMemoryOfTheirOwn) {
   // Class weights and a state need 4 GB, more than the host has.
   const Subject subject = subject_of(head_model(), cluster_of("h100", 8, 64 * kMiB));
@@ -205,18 +217,33 @@ TEST(Gpus, RefuseWhatTheyCannotRun) {
   Subject mapped = plain;
   mapped.training.train.groups.emplace_back().rows = RowPlace::kMapped;
   EXPECT_EQ(code_of(mapped), "XG0634 GPUs cannot run heads with class rows in a file");
+  Subject fp8 = plain;
+  fp8.training.train.groups.emplace_back().weights = RowFormat::kFp8;
+  EXPECT_EQ(code_of(fp8), "XG0634 GPUs cannot run heads with class rows in fp8");
+  fp8.training.train.groups.back().weights = RowFormat::kBf16;
+  EXPECT_EQ(code_of(fp8), "");
+  Subject idle = plain;
+  idle.training.train.groups.emplace_back().untouched = Untouched::kExact;
+  EXPECT_EQ(code_of(idle), "") << "without active classes all rows are used in every step";
+  EXPECT_EQ(idle.plan()->training.heads[0].untouched, Untouched::kAsIs);
+  idle.training.train.active_classes = {.kind = ActiveSpec::kSample, .amount = 0.5};
+  EXPECT_EQ(code_of(idle), "XG0634 GPUs cannot run heads with sampled active classes");
+  Subject own = plain;
+  own.training.train.optimizer.name = "lion";
+  own.training.train.optimizer.args = {};
+  EXPECT_EQ(code_of(own), "XG0634 GPUs cannot run heads with the optimizer `lion`");
   // Every operator without a kernel is named, wherever it is.
   for (size_t i = 0; i < plain.training_facts.nodes.size(); ++i) {
     Subject lacking = plain;
-    lacking.training_facts.nodes[i].missing = true;
+    lacking.training_facts.nodes[i].missing = "it has no kernel of GPUs for f16 tensors";
     const Node& node = plain.training.graph.nodes[i];
-    EXPECT_EQ(code_of(lacking), "XG0633 `" + std::string(node.op->name) + "` has no kernel for GPUs, and " +
+    EXPECT_EQ(code_of(lacking), "XG0633 it has no kernel of GPUs for f16 tensors, and " +
                                     (node.path.empty() ? "the model" : "`" + node.path + "`") + " needs it");
   }
   // CPUs have all kernels.
   Subject cpus = plain;
   cpus.machine = make_machine({.cores = 2, .memory = 8 * kGiB}, {}, 2, 8 * kGiB);
-  cpus.training_facts.nodes[0].missing = true;
+  cpus.training_facts.nodes[0].missing = "it has no kernel";
   EXPECT_EQ(code_of(cpus), "");
 }
 

@@ -157,7 +157,7 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
                 "micro_batches = 1: 64 rows each", "shards id = 3: head state is 4.0 KiB in a file" + logits,
                 "shards b = 3: head state is 4.0 KiB in a file (rows in f32, states in bf16)" + logits,
                 "recompute = 3 of 10 layers: the cheapest that fits, by estimated memory",
-                "recompute = 4 of 10 layers: fits; fewer may fit"}));
+                "recompute = 4 of 10 layers: fits; a plan that runs fewer layers again may fit too"}));
   EXPECT_EQ(loaded->why[0].rival->step, rival.step);
   EXPECT_EQ(loaded->why[0].rival->memory, rival.memory);
   EXPECT_FALSE(loaded->why[3].head_state->states.has_value());

@@ -6,20 +6,11 @@
 //   psi, slope, steep, target_gradient, maxima, factors, smooths   see the kernels
 // Tests: tests/ops/gpu/head/head_steps_test.cpp
 #include "ops/gpu/head/head_rows.h"
-#include "ops/head/margin_formulas.h"
-#include "ops/head/margin_program.h"
+#include "ops/simd/f64_math.h"
 
 using namespace xrun::ops;
 
 namespace xrun::ops {
-
-// The classes of a call.
-struct Range {
-  int64_t first;
-  int64_t count;
-
-  __device__ bool has(int32_t label) const { return label >= first && label < first + count; }
-};
 
 // The scale and the filter of the loss for logits of classes other than the target.
 struct LossLogits {
@@ -27,8 +18,9 @@ struct LossLogits {
   float filter;
 };
 
-// Replaces the logits of classes by their gradients: 16 threads a class, each of which takes the rows whose number in
-// their row block is its own modulo 16. `lanes` [count, 16], unless null, are the running sums of the bias gradient.
+// Computes the gradients g of the logits z of classes, which may be in one place: 16 threads a class, each of which
+// takes the rows whose number in their row block is its own modulo 16. `lanes` [count, 16], unless null, are the
+// running sums of the bias gradient.
 template <typename T>
 __device__ void gradient(const float* z, T* g, const int32_t* labels, const float* maxima, const float* factors,
                          const float* smooths, const float* target_gradient, float* lanes, int64_t count,
@@ -137,58 +129,6 @@ __device__ void steep_dw(const F* features, const T* weight, const double* inver
 
 }  // namespace xrun::ops
 
-// targets[place] = the logit of the row's target, if it is one of the `count` classes of z from `first` on. One thread
-// a place.
-extern "C" __global__ void head_targets(const float* z, const int32_t* labels, float* targets, int64_t count,
-                                        int64_t places, int64_t first) {
-  const int64_t place = thread_index();
-  if (place < places && Range{first, count}.has(labels[place])) {
-    targets[place] = z[(labels[place] - first) * places + place];
-  }
-}
-
-// psi and its slope at the targets' logits, for rows with a target in the range. `grad` is the MarginGrad. A margin
-// with an expression of its own replaces this kernel. One thread a place.
-extern "C" __global__ void head_margin(const float* targets, const int32_t* labels, double* psi, double* slope,
-                                       int64_t count, int64_t places, int64_t first, double m1, double m2, double m3,
-                                       uint32_t grad, uint32_t easy) {
-  const int64_t place = thread_index();
-  if (place >= places || !Range{first, count}.has(labels[place])) {
-    return;
-  }
-  const PsiAndSlope made = margin64({m1, m2, m3, grad, easy != 0}, static_cast<double>(targets[place]));
-  psi[place] = made.psi;
-  slope[place] = made.slope;
-}
-
-// Likewise for a margin that is an expression of its own, with `node_count` nodes, two of which have psi and the slope.
-// `values` [node_count, places] is working memory. One thread a place.
-extern "C" __global__ void head_own_margin(const float* targets, const int32_t* labels, const MarginNode* nodes,
-                                           double* values, double* psi, double* slope, int64_t node_count,
-                                           int64_t psi_node, int64_t slope_node, int64_t count, int64_t places,
-                                           int64_t first) {
-  const int64_t place = thread_index();
-  if (place >= places || !Range{first, count}.has(labels[place])) {
-    return;
-  }
-  const auto x = static_cast<double>(targets[place]);
-  double* const own = values + place;
-  const auto argument = [&](int32_t node) { return node < 0 ? 0.0 : own[node * places]; };
-#pragma unroll 1
-  for (int64_t n = 0; n < node_count; ++n) {
-    const MarginNode& node = nodes[n];
-    const auto op = static_cast<MarginOp>(node.op);
-    own[n * places] = op == MarginOp::kInput ? (x < -1  ? -1.0
-                                                : x > 1 ? 1.0
-                                                        : x)
-                      : op == MarginOp::kConstant
-                          ? node.value
-                          : apply_margin_op(op, argument(node.args[0]), argument(node.args[1]), argument(node.args[2]));
-  }
-  psi[place] = own[psi_node * places];
-  slope[place] = own[slope_node * places];
-}
-
 // The values of a row that the gradients of its logits need: maxima, factors and smooths for all places, and for rows
 // with a target in the range target_gradient, the target's gradient with slope 1, and steep, what a slope adds to it.
 // `softmax` is that of head_loss, `row_factors` [rows] may be null, `classes` is the number of all classes. One thread
@@ -220,13 +160,13 @@ extern "C" __global__ void head_row_values(const float* softmax, const float* ro
   }
 }
 
-// Replaces the logits z [count, places] of the classes from `first` on by their gradients, in place or as bf16 in g.
-// `lanes` [count, 16], which may be null, get the sums over rows of each class added, in f32. 16 threads a class.
-extern "C" __global__ void head_gradient_f32(float* z, const int32_t* labels, const float* maxima, const float* factors,
-                                             const float* smooths, const float* target_gradient, float* lanes,
-                                             int64_t count, int64_t padded, int64_t places, int64_t first, float scale,
-                                             float filter) {
-  gradient(z, z, labels, maxima, factors, smooths, target_gradient, lanes, count, padded, places, first,
+// g = the gradients of the logits z [count, places] of the classes from `first` on; in f32, g may be z. `lanes`
+// [count, 16], which may be null, get the sums over rows of each class added, in f32. 16 threads a class.
+extern "C" __global__ void head_gradient_f32(const float* z, float* g, const int32_t* labels, const float* maxima,
+                                             const float* factors, const float* smooths, const float* target_gradient,
+                                             float* lanes, int64_t count, int64_t padded, int64_t places, int64_t first,
+                                             float scale, float filter) {
+  gradient(z, g, labels, maxima, factors, smooths, target_gradient, lanes, count, padded, places, first,
            {scale, filter});
 }
 extern "C" __global__ void head_gradient_bf16(const float* z, Bf16* g, const int32_t* labels, const float* maxima,
@@ -237,9 +177,10 @@ extern "C" __global__ void head_gradient_bf16(const float* z, Bf16* g, const int
            {scale, filter});
 }
 
-// bias_gradient[c] = the sum of the 16 lanes of class c in the tree of the processor (ops/simd/lane_sums.h). One thread
-// a class.
-extern "C" __global__ void head_bias_gradient(const float* lanes, float* bias_gradient, int64_t count) {
+// bias_gradient[c] = the sum of the 16 lanes of class c in the tree of the processor (ops/simd/lane_sums.h); `squares`
+// [count], unless null, gets its square. One thread a class.
+extern "C" __global__ void head_bias_gradient(const float* lanes, float* bias_gradient, double* squares,
+                                              int64_t count) {
   const int64_t c = thread_index();
   if (c >= count) {
     return;
@@ -257,6 +198,9 @@ extern "C" __global__ void head_bias_gradient(const float* lanes, float* bias_gr
     }
   }
   bias_gradient[c] = sums[0];
+  if (squares != nullptr) {
+    squares[c] = static_cast<double>(sums[0]) * static_cast<double>(sums[0]);
+  }
 }
 
 // head_steep_dx_F_T: adds the part of angular margins to the dX partials of the class blocks of a call, `slot` numbers

@@ -93,20 +93,19 @@ __device__ void project(const T* weight, const float* inverses, float* g, double
 }
 
 template <typename F>
-__device__ void reduce_dx(const float* dx, const F* features, const double* inverses, float* out, int64_t rows,
-                          int64_t block, int64_t padded, int64_t dim, int64_t stride, float scale) {
+__device__ void reduce_dx(const float* dx, const F* features, bool cosine, float* out, int64_t rows, int64_t block,
+                          int64_t padded, int64_t dim, int64_t stride, float scale) {
   const WarpRow at = WarpRow::here();
   if (at.row >= rows) {
     return;
   }
-  const int64_t place = place_of(at.row, block, padded);
-  const float* const g = dx + place * stride;
+  const float* const g = dx + place_of(at.row, block, padded) * stride;
   const F* const x = features + at.row * dim;
-  const float inverse = inverses == nullptr ? 1.0F : static_cast<float>(inverses[place]);
+  const float inverse = cosine ? static_cast<float>(inverse_norm64(x, at.lane, dim)) : 1.0F;
   const auto exact = static_cast<double>(inverse);
   double along = 0;
   if (inverse < 1.0F / kSmallestNorm) {
-    along = sum_over_row(at.lane, inverses == nullptr ? 0 : dim,
+    along = sum_over_row(at.lane, cosine ? dim : 0,
                          [&](int64_t d) { return static_cast<double>(g[d]) * static_cast<double>(to_float(x[d])); }) *
             (exact * exact);
   }
@@ -114,7 +113,7 @@ __device__ void reduce_dx(const float* dx, const F* features, const double* inve
   for (int64_t d = at.lane; d < dim; d += kWarp) {
     const auto plain = static_cast<double>(g[d]);
     const double across = (plain - along * static_cast<double>(to_float(x[d]))) * exact;
-    out[at.row * dim + d] = static_cast<float>(inverses == nullptr ? plain : across) * scale;
+    out[at.row * dim + d] = static_cast<float>(cosine ? across : plain) * scale;
   }
 }
 
@@ -126,12 +125,16 @@ constexpr uint64_t kWeightDraw = 0x636c617373;
 constexpr uint64_t kStateDraw = kWeightDraw + 1;
 
 template <typename T, typename S>
-__device__ void update_rows(uint32_t rule, const KnownScalars* scalars, T* weight, const float* g, S* state0, S* state1,
-                            S* mean, float* inverses, int64_t count, int64_t dim, int64_t stride, int64_t first,
-                            uint64_t seed, uint64_t step, float take) {
+__device__ void update_rows(uint32_t rule, const KnownScalars* scalars, const float* grad_scale, const uint32_t* flags,
+                            T* weight, const float* g, S* state0, S* state1, S* mean, float* inverses, int64_t count,
+                            int64_t dim, int64_t stride, int64_t first, uint64_t seed, uint64_t step, float take) {
   const WarpRow at = WarpRow::here();
-  if (at.row >= count) {
+  if (at.row >= count || *flags != 0) {
     return;
+  }
+  KnownScalars known = *scalars;
+  if (grad_scale != nullptr) {
+    known.grad_scale = *grad_scale;
   }
   const auto random = [&](uint64_t what) {
     return xrun::stream_key(seed, step, static_cast<uint64_t>(first + at.row), what);
@@ -144,13 +147,13 @@ __device__ void update_rows(uint32_t rule, const KnownScalars* scalars, T* weigh
     float moved = 0, none = 0;
     float s0 = states > 0 ? to_float(state0[begin + d]) : 0.0F, s1 = states > 1 ? to_float(state1[begin + d]) : 0.0F;
     if (rule == kSgd) {
-      moved = SgdRule::step(*scalars, w, gradient, none, none);
+      moved = SgdRule::step(known, w, gradient, none, none);
     } else if (rule == kMomentum) {
-      moved = MomentumRule::step(*scalars, w, gradient, s0, none);
+      moved = MomentumRule::step(known, w, gradient, s0, none);
     } else if (rule == kNesterov) {
-      moved = NesterovRule::step(*scalars, w, gradient, s0, none);
+      moved = NesterovRule::step(known, w, gradient, s0, none);
     } else {
-      moved = AdamwRule::step(*scalars, w, gradient, s0, s1);
+      moved = AdamwRule::step(known, w, gradient, s0, s1);
     }
     store_element(weight[begin + d], moved, random(kWeightDraw), d);
     if (states > 0) {
@@ -230,32 +233,28 @@ extern "C" __global__ void head_project_bf16(const Bf16* weight, const float* in
   project(weight, inverses, g, squares, count, dim, stride);
 }
 
-// Adds right sides to left sides in place: `steps` [groups, length, 2] as in head_merge_stats, of partial results of
-// `elements` numbers. One thread a group and element.
-extern "C" __global__ void head_merge_dx(float* dx, const int64_t* steps, int64_t groups, int64_t length,
+// out = left + right for `pairs` pairs of partial results of `elements` numbers. The pairs and their results follow one
+// another every `step` numbers; `out` may be `left`. One thread a pair and element.
+extern "C" __global__ void head_merge_dx(float* out, const float* left, const float* right, int64_t step, int64_t pairs,
                                          int64_t elements) {
   const int64_t i = thread_index();
-  if (i >= groups * elements) {
-    return;
-  }
-  const int64_t* const own = steps + i / elements * length * 2;
-#pragma unroll 1
-  for (int64_t step = 0; step < length && own[2 * step] >= 0; ++step) {
-    dx[own[2 * step] + i % elements] += dx[own[2 * step + 1] + i % elements];
+  if (i < pairs * elements) {
+    const int64_t at = i / elements * step + i % elements;
+    out[at] = left[at] + right[at];
   }
 }
 
 // head_reduce_dx_F: out [rows, dim] = scale * the gradient of the features F, from the dX [places, stride] of all
-// classes; with `inverses` of head_rows, which may be null, through the normalisation. A warp a row.
-extern "C" __global__ void head_reduce_dx_f32(const float* dx, const float* features, const double* inverses,
-                                              float* out, int64_t rows, int64_t block, int64_t padded, int64_t dim,
-                                              int64_t stride, float scale) {
-  reduce_dx(dx, features, inverses, out, rows, block, padded, dim, stride, scale);
+// classes; for a cosine head through the normalisation of the features. A warp a row.
+extern "C" __global__ void head_reduce_dx_f32(const float* dx, const float* features, uint32_t cosine, float* out,
+                                              int64_t rows, int64_t block, int64_t padded, int64_t dim, int64_t stride,
+                                              float scale) {
+  reduce_dx(dx, features, cosine != 0, out, rows, block, padded, dim, stride, scale);
 }
-extern "C" __global__ void head_reduce_dx_bf16(const float* dx, const Bf16* features, const double* inverses,
-                                               float* out, int64_t rows, int64_t block, int64_t padded, int64_t dim,
-                                               int64_t stride, float scale) {
-  reduce_dx(dx, features, inverses, out, rows, block, padded, dim, stride, scale);
+extern "C" __global__ void head_reduce_dx_bf16(const float* dx, const Bf16* features, uint32_t cosine, float* out,
+                                               int64_t rows, int64_t block, int64_t padded, int64_t dim, int64_t stride,
+                                               float scale) {
+  reduce_dx(dx, features, cosine != 0, out, rows, block, padded, dim, stride, scale);
 }
 
 // sums[b] = the sum of the squares of the rows of class block b, which has `size` classes. A warp a block.
@@ -272,29 +271,39 @@ extern "C" __global__ void head_block_squares(const double* squares, double* sum
 }
 
 // head_update_T_S: updates class rows T [count, dim] and their states S with the gradients g [count, stride] by the
-// HeadRule `rule`. Narrow rows are rounded at random by (seed, step, class). `mean`, the running mean of the rows, and
-// `inverses`, their norms to be computed anew, may be null. A warp a class.
-extern "C" __global__ void head_update_f32_f32(uint32_t rule, const KnownScalars* scalars, float* weight,
-                                               const float* g, float* state0, float* state1, float* mean,
-                                               float* inverses, int64_t count, int64_t dim, int64_t stride,
-                                               int64_t first, uint64_t seed, uint64_t step, float take) {
-  update_rows(rule, scalars, weight, g, state0, state1, mean, inverses, count, dim, stride, first, seed, step, take);
+// HeadRule `rule`, unless the flag word is not zero: then it changes nothing. `grad_scale`, unless null, takes the
+// place of that of the scalars. Narrow rows are rounded at random by (seed, step, class). `mean`, the running mean of
+// the rows, and `inverses`, their norms to be computed anew, may be null. A warp a class. Biases are rows of one
+// number.
+extern "C" __global__ void head_update_f32_f32(uint32_t rule, const KnownScalars* scalars, const float* grad_scale,
+                                               const uint32_t* flags, float* weight, const float* g, float* state0,
+                                               float* state1, float* mean, float* inverses, int64_t count, int64_t dim,
+                                               int64_t stride, int64_t first, uint64_t seed, uint64_t step,
+                                               float take) {
+  update_rows(rule, scalars, grad_scale, flags, weight, g, state0, state1, mean, inverses, count, dim, stride, first,
+              seed, step, take);
 }
-extern "C" __global__ void head_update_f32_bf16(uint32_t rule, const KnownScalars* scalars, float* weight,
-                                                const float* g, Bf16* state0, Bf16* state1, Bf16* mean, float* inverses,
-                                                int64_t count, int64_t dim, int64_t stride, int64_t first,
-                                                uint64_t seed, uint64_t step, float take) {
-  update_rows(rule, scalars, weight, g, state0, state1, mean, inverses, count, dim, stride, first, seed, step, take);
+extern "C" __global__ void head_update_f32_bf16(uint32_t rule, const KnownScalars* scalars, const float* grad_scale,
+                                                const uint32_t* flags, float* weight, const float* g, Bf16* state0,
+                                                Bf16* state1, Bf16* mean, float* inverses, int64_t count, int64_t dim,
+                                                int64_t stride, int64_t first, uint64_t seed, uint64_t step,
+                                                float take) {
+  update_rows(rule, scalars, grad_scale, flags, weight, g, state0, state1, mean, inverses, count, dim, stride, first,
+              seed, step, take);
 }
-extern "C" __global__ void head_update_bf16_f32(uint32_t rule, const KnownScalars* scalars, Bf16* weight,
-                                                const float* g, float* state0, float* state1, float* mean,
-                                                float* inverses, int64_t count, int64_t dim, int64_t stride,
-                                                int64_t first, uint64_t seed, uint64_t step, float take) {
-  update_rows(rule, scalars, weight, g, state0, state1, mean, inverses, count, dim, stride, first, seed, step, take);
+extern "C" __global__ void head_update_bf16_f32(uint32_t rule, const KnownScalars* scalars, const float* grad_scale,
+                                                const uint32_t* flags, Bf16* weight, const float* g, float* state0,
+                                                float* state1, float* mean, float* inverses, int64_t count, int64_t dim,
+                                                int64_t stride, int64_t first, uint64_t seed, uint64_t step,
+                                                float take) {
+  update_rows(rule, scalars, grad_scale, flags, weight, g, state0, state1, mean, inverses, count, dim, stride, first,
+              seed, step, take);
 }
-extern "C" __global__ void head_update_bf16_bf16(uint32_t rule, const KnownScalars* scalars, Bf16* weight,
-                                                 const float* g, Bf16* state0, Bf16* state1, Bf16* mean,
-                                                 float* inverses, int64_t count, int64_t dim, int64_t stride,
-                                                 int64_t first, uint64_t seed, uint64_t step, float take) {
-  update_rows(rule, scalars, weight, g, state0, state1, mean, inverses, count, dim, stride, first, seed, step, take);
+extern "C" __global__ void head_update_bf16_bf16(uint32_t rule, const KnownScalars* scalars, const float* grad_scale,
+                                                 const uint32_t* flags, Bf16* weight, const float* g, Bf16* state0,
+                                                 Bf16* state1, Bf16* mean, float* inverses, int64_t count, int64_t dim,
+                                                 int64_t stride, int64_t first, uint64_t seed, uint64_t step,
+                                                 float take) {
+  update_rows(rule, scalars, grad_scale, flags, weight, g, state0, state1, mean, inverses, count, dim, stride, first,
+              seed, step, take);
 }

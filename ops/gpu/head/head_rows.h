@@ -67,6 +67,14 @@ __device__ double inverse_norm64(const T* row, int lane, int64_t dim) {
   return 1 / (norm > least ? norm : least);
 }
 
+// The classes of a call.
+struct Range {
+  int64_t first;
+  int64_t count;
+
+  __device__ bool has(int32_t label) const { return label >= first && label < first + count; }
+};
+
 // Rounds element d of a class row to T: f32 as it is, bf16 at random with the draws of the row (ops/head/row_format.h).
 __device__ inline void store_element(float& to, float x, const xrun::StreamKey&, int64_t) { to = x; }
 __device__ inline void store_element(Bf16& to, float x, const xrun::StreamKey& random, int64_t d) {

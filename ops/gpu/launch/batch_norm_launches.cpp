@@ -122,7 +122,7 @@ class BatchNorm final : public GpuKernel {
   std::vector<GpuLaunch> fold_states(int64_t blocks) const override {
     LaunchList list(shape_.spec.target);
     list.each("batch_norm", "bn_running", shape_.channels, out(1), out(2), in(weight_ + 2), in(weight_ + 3), blocks,
-              shape_.channels, shape_.spec.node.attrs.real("momentum"));
+              shape_.channels, shape_.spec.node.attrs.real("momentum"), of_call(GpuArgument::Kind::kFlags));
     return list.take();
   }
 
@@ -171,7 +171,7 @@ Made make_gradient(const GpuSpec& spec) {
     XRUN_ASSIGN(then, CompiledLoop::of_map(spec, std::span(spec.node.inputs).first(2),
                                            std::span(spec.node.outputs).first(1), gradient_of(function, 1, kWanted)));
   }
-  const Bytes sums = align_up(2 * spec.most_blocks * shape.numbers(), 256);
+  const Bytes sums = spec.for_blocks(2 * shape.numbers());
   const bool relu = !then && spec.node.attrs.flag("relu", false);
   const auto run = [spec, shape, then, sums, relu](LaunchList& list, int64_t blocks) {
     if (then) {
@@ -180,7 +180,7 @@ Made make_gradient(const GpuSpec& spec) {
     }
     add_gradient(list, shape, relu, then ? out(0) : in(1), 0, blocks);
   };
-  return gpu_kernel_of(spec, run, sums + (then ? spec.most_blocks * shape.block_bytes() : 0));
+  return gpu_kernel_of(spec, run, sums + (then ? spec.for_blocks(shape.block_bytes()) : 0));
 }
 
 // Inputs: x, dy, weight, bias, mean, var, slope. Outputs: dx, dweight, dbias, dslope. The working memory has the sums,
@@ -188,14 +188,14 @@ Made make_gradient(const GpuSpec& spec) {
 Made make_prelu_gradient(const GpuSpec& spec) {
   XRUN_ASSIGN(const NormShape shape, NormShape::of(spec));
   XRUN_ASSIGN(const SlopeGradient slopes, SlopeGradient::make(spec, spec.node.inputs[0], spec.node.inputs[6]));
-  const Bytes norm = align_up(2 * spec.most_blocks * shape.numbers(), 256);
-  const Bytes terms = norm + align_up(spec.most_blocks * shape.block_bytes(), 256);
+  const Bytes norm = spec.for_blocks(2 * shape.numbers());
+  const Bytes terms = norm + spec.for_blocks(shape.block_bytes());
   const auto run = [shape, slopes, norm, terms](LaunchList& list, int64_t blocks) {
     add_norm(list, shape, "", in(0), {}, in(4), in(5), in(2), in(3), scratch(norm), blocks);
     slopes.add(list, scratch(norm), in(1), in(6), out(0), scratch(terms), out(3), blocks);
     add_gradient(list, shape, false, out(0), 0, blocks);
   };
-  return gpu_kernel_of(spec, run, terms + spec.most_blocks * shape.rows * shape.numbers());
+  return gpu_kernel_of(spec, run, terms + spec.for_blocks(shape.rows * shape.numbers()));
 }
 
 constexpr std::array kOps{

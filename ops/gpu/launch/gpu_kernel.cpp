@@ -12,9 +12,10 @@ namespace {
 const std::vector<GpuOp>& all_operators() {
   static const std::vector<GpuOp> all = [] {
     std::vector<GpuOp> ops;
-    for (const auto family : {batch_norm_launches(), copy_launches(), elementwise_launches(), embed_launches(),
-                              loss_launches(), pool_launches(), product_launches(), reduction_launches(),
-                              row_norm_launches(), slope_launches(), sum_launches()}) {
+    for (const auto family :
+         {attention_launches(), batch_norm_launches(), conv_launches(), copy_launches(), depthwise_launches(),
+          elementwise_launches(), embed_launches(), group_norm_launches(), loss_launches(), pool_launches(),
+          product_launches(), reduction_launches(), row_norm_launches(), slope_launches(), sum_launches()}) {
       ops.insert(ops.end(), family.begin(), family.end());
     }
     std::ranges::sort(ops, {}, &GpuOp::name);

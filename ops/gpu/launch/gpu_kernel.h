@@ -28,6 +28,8 @@ struct GpuSpec {
   int64_t rows(int64_t blocks) const { return node.rows * blocks; }
   // Number of elements of a tensor of this type in `blocks` row blocks.
   int64_t elements(const TensorType& type, int64_t blocks) const { return type.elements(rows(blocks), node.rows); }
+  // Size of working memory with `bytes` bytes for each row block of a call.
+  Bytes for_blocks(Bytes bytes) const { return most_blocks * align_up(bytes, 256); }
 };
 
 // The memory of an operand in a call: values with a batch have the rows of all row blocks one after another, and values
@@ -41,7 +43,8 @@ class GpuKernel {
   // for each row block. The texts of the launches are valid while the kernel exists. REQUIRES: 1 <= blocks <=
   // GpuSpec::most_blocks.
   virtual std::vector<GpuLaunch> launches(int64_t blocks) const = 0;
-  // Size of the working memory of a call, aligned to 256.
+  // Size of the working memory of a call, aligned to 256. It grows by equal amounts with GpuSpec::most_blocks, since a
+  // plan adds up the amounts (KernelFact::block_scratch).
   virtual Bytes scratch_bytes() const { return 0; }
 
   // For kernels that use a weight in another form, with the meaning of Kernel::prepared_bytes and Kernel::prepare:
@@ -50,7 +53,8 @@ class GpuKernel {
   virtual std::vector<GpuLaunch> prepare(int /*input*/) const { return {}; }
 
   // For operators with `folds_states`: launches with the meaning of Kernel::fold_states. Inputs and outputs are those
-  // of the node, and outputs have the values of all `blocks` row blocks of the global batch.
+  // of the node, and outputs have the values of all `blocks` row blocks of the global batch. They change nothing if the
+  // flag word is not 0.
   virtual std::vector<GpuLaunch> fold_states(int64_t /*blocks*/) const { return {}; }
 };
 

@@ -19,7 +19,7 @@ struct GpuArgument {
     kInput,      // address of input `operand`, plus `number` bytes
     kOutput,     // likewise of an output
     kScratch,    // address of the working memory, plus `number` bytes
-    kFlags,      // address of the flag word, a uint32_t: bit 0 a number is not finite, bit 1 an index has no row
+    kFlags,      // address of the flag word, a uint32_t with bits of ops/gpu/update/update_decision.h
     kNumber,     // `number`: the bits of an integer or of a floating-point number
     kSeed,       // KernelCall::seed
     kStep,       // KernelCall::step

@@ -24,6 +24,19 @@ void LaunchList::add_launch(std::string_view text, std::string kernel, Sizes blo
 
 std::string_view LaunchList::text_of(std::string_view module) const { return kernel_text(compute_, module); }
 
+void RoundedWeight::add_to(LaunchList& list) const {
+  const int64_t n = rows * columns * depth;
+  if (columns == 1 || depth == 1) {
+    list.each("cast", "narrow_bf16", n, in(0), out(0), n);
+  } else {
+    list.each("cast", "narrow_packed_bf16", n, in(0), out(0), rows, columns, depth);
+  }
+}
+
+std::vector<RoundedWeight> rounded_weights(const GpuSpec& spec, std::vector<RoundedWeight> weights) {
+  return spec.node.inputs[0].dtype == DType::kBF16 ? std::move(weights) : std::vector<RoundedWeight>{};
+}
+
 Error no_gpu_kernel(const GpuSpec& spec, const std::string& what) {
   return {ErrorKind::kContent, "XG0824", "`" + std::string(spec.op->name) + "` has no kernel of GPUs for " + what,
           "train on CPUs, or write the model with other operators"};

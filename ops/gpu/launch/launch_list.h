@@ -79,29 +79,58 @@ class LaunchList {
   std::vector<GpuLaunch> launches_;
 };
 
+// A weight [rows, columns, depth] that a kernel reads in bf16, stored as [rows, depth, columns].
+struct RoundedWeight {
+  int input = 0;
+  int64_t rows = 0;
+  int64_t columns = 1;
+  int64_t depth = 1;
+
+  Bytes bytes() const { return rows * columns * depth * size_of(DType::kBF16); }
+  void add_to(LaunchList& list) const;  // from input 0 to output 0
+};
+
+// Returns the weights if the first input of the operator is bf16. Products of f32 read weights as they are.
+std::vector<RoundedWeight> rounded_weights(const GpuSpec& spec, std::vector<RoundedWeight> weights);
+
 // A kernel that is a function run(list, blocks).
 template <class Run>
 class FunctionGpuKernel final : public GpuKernel {
  public:
-  FunctionGpuKernel(GpuTarget target, Run run, Bytes scratch)
-      : target_(target), run_(std::move(run)), scratch_(scratch) {}
+  FunctionGpuKernel(GpuTarget target, Run run, Bytes scratch, std::vector<RoundedWeight> weights)
+      : target_(target), run_(std::move(run)), scratch_(scratch), weights_(std::move(weights)) {}
   std::vector<GpuLaunch> launches(int64_t blocks) const override {
     LaunchList list(target_);
     run_(list, blocks);
     return list.take();
   }
   Bytes scratch_bytes() const override { return scratch_; }
+  Bytes prepared_bytes(int input) const override {
+    const auto weight = std::ranges::find(weights_, input, &RoundedWeight::input);
+    return weight == weights_.end() ? 0 : weight->bytes();
+  }
+  std::vector<GpuLaunch> prepare(int input) const override {
+    LaunchList list(target_);
+    for (const RoundedWeight& weight : weights_) {
+      if (weight.input == input) {
+        weight.add_to(list);
+      }
+    }
+    return list.take();
+  }
 
  private:
   GpuTarget target_;
   Run run_;
   Bytes scratch_;
+  std::vector<RoundedWeight> weights_;
 };
 
 template <class Run>
-Result<std::unique_ptr<GpuKernel>> gpu_kernel_of(const GpuSpec& spec, Run run, Bytes scratch = 0) {
-  return std::unique_ptr<GpuKernel>(
-      std::make_unique<FunctionGpuKernel<Run>>(spec.target, std::move(run), align_up(scratch, 256)));
+Result<std::unique_ptr<GpuKernel>> gpu_kernel_of(const GpuSpec& spec, Run run, Bytes scratch = 0,
+                                                 std::vector<RoundedWeight> weights = {}) {
+  return std::unique_ptr<GpuKernel>(std::make_unique<FunctionGpuKernel<Run>>(
+      spec.target, std::move(run), align_up(scratch, 256), std::move(weights)));
 }
 
 // XG0824: a call of the operator has no kernel. `what` completes "`relu` has no kernel of GPUs for ...".

@@ -54,7 +54,7 @@ Made make_result(const GpuSpec& spec) {
                 logits.classes);
     }
   };
-  return gpu_kernel_of(spec, run, logits.positions > 1 ? spec.rows(spec.most_blocks) * logits.positions * 8 : 0);
+  return gpu_kernel_of(spec, run, logits.positions > 1 ? spec.for_blocks(spec.rows(1) * logits.positions * 8) : 0);
 }
 
 // Inputs: logits, labels, the gradients of the losses.

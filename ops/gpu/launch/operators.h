@@ -16,10 +16,14 @@ struct GpuOp {
   MakeGpuKernel make = nullptr;
 };
 
+std::span<const GpuOp> attention_launches();
 std::span<const GpuOp> batch_norm_launches();
+std::span<const GpuOp> conv_launches();
 std::span<const GpuOp> copy_launches();
+std::span<const GpuOp> depthwise_launches();
 std::span<const GpuOp> elementwise_launches();
 std::span<const GpuOp> embed_launches();
+std::span<const GpuOp> group_norm_launches();
 std::span<const GpuOp> loss_launches();
 std::span<const GpuOp> pool_launches();
 std::span<const GpuOp> product_launches();

@@ -6,6 +6,7 @@
 #include "ops/dense/einsum_rule.h"
 #include "ops/gpu/launch/column_sums.h"
 #include "ops/gpu/launch/operators.h"
+#include "ops/gpu/launch/products.h"
 
 namespace xrun::ops::gpu {
 namespace {
@@ -14,7 +15,6 @@ using Made = Result<std::unique_ptr<GpuKernel>>;
 
 constexpr int64_t kTile = 64;                       // rows and columns of a thread block
 constexpr int64_t kMostRows = kMostBlocks * kTile;  // rows of a launch
-enum class Way : uint8_t { kTransposed, kPlain };   // the second operand is [n, k] or [k, n]
 
 std::string product_name(const char* form, DType dtype) {
   return "product_" + std::string(form) + "_" + std::string(name_of(dtype));
@@ -22,55 +22,17 @@ std::string product_name(const char* form, DType dtype) {
 std::string module_of(DType dtype) { return "product_" + std::string(name_of(dtype)); }
 constexpr int64_t threads_of(DType dtype) { return dtype == DType::kBF16 ? 128 : 256; }
 
-// y [m, n] = x [m, k] times a weight, which is input 1. A launch has at most kMostRows rows.
-class WeightProduct final : public GpuKernel {
- public:
-  // `columns` and `terms`: n and k.
-  static Made make(const GpuSpec& spec, Way way, int64_t columns, int64_t terms) {
-    XRUN_TRY(type_ending(spec, spec.node.inputs[0].dtype));
-    return std::unique_ptr<GpuKernel>(new WeightProduct(spec, way, columns, terms));
-  }
-
-  std::vector<GpuLaunch> launches(int64_t blocks) const override {
-    LaunchList list(spec_.target);
-    const DType dtype = spec_.node.inputs[0].dtype;
-    const Bytes size = size_of(dtype);
-    const int64_t rows = spec_.elements(spec_.node.inputs[0], blocks) / terms_;
-    for_pieces(rows, kMostRows, [&](int64_t begin, int64_t count) {
-      std::vector<GpuArgument> arguments{in(0, begin * terms_ * size), in(1)};
-      if (way_ == Way::kTransposed) {
-        arguments.push_back(spec_.node.inputs.size() > 2 ? in(2) : null_address());
-      }
-      arguments.insert(arguments.end(), {out(0, begin * columns_ * size), argument_of(count), argument_of(columns_),
-                                         argument_of(terms_)});
-      list.add_to(module_of(dtype), product_name(way_ == Way::kTransposed ? "nt" : "nn", dtype),
-                  {pieces_of(columns_, kTile), pieces_of(count, kTile), 1}, {threads_of(dtype), 1, 1},
-                  std::move(arguments));
-    });
-    return list.take();
-  }
-
-  Bytes prepared_bytes(int input) const override {
-    const bool rounds = input == 1 && spec_.node.inputs[0].dtype == DType::kBF16;
-    return rounds ? columns_ * terms_ * size_of(DType::kBF16) : 0;
-  }
-  std::vector<GpuLaunch> prepare(int input) const override {
-    LaunchList list(spec_.target);
-    if (prepared_bytes(input) > 0) {
-      list.each("cast", "narrow_bf16", columns_ * terms_, in(0), out(0), columns_ * terms_);
-    }
-    return list.take();
-  }
-
- private:
-  WeightProduct(GpuSpec spec, Way way, int64_t columns, int64_t terms)
-      : spec_(std::move(spec)), way_(way), columns_(columns), terms_(terms) {}
-
-  GpuSpec spec_;
-  Way way_;
-  int64_t columns_;
-  int64_t terms_;
-};
+// The kernel of y [m, n] = x [m, k] times a weight, which is input 1. `columns` and `terms`: n and k.
+Made make_weight_product(const GpuSpec& spec, WeightForm form, int64_t columns, int64_t terms) {
+  const TensorType& x = spec.node.inputs[0];
+  XRUN_TRY(type_ending(spec, x.dtype));
+  const auto run = [spec, form, columns, terms](LaunchList& list, int64_t blocks) {
+    const TensorType& rows = spec.node.inputs[0];
+    add_weight_product(list, rows.dtype, form, in(0), in(1), spec.node.inputs.size() > 2 ? in(2) : null_address(),
+                       out(0), spec.elements(rows, blocks) / terms, columns, terms);
+  };
+  return gpu_kernel_of(spec, run, 0, rounded_weights(spec, {{.input = 1, .rows = columns * terms}}));
+}
 
 // Adds a^T b to the first output, a chain of sums for each row block. `a` is [rows, m] and `b` [rows, n], both of them
 // inputs; m and n are their last dimensions.
@@ -93,15 +55,15 @@ Made make_weight_gradient(const GpuSpec& spec, int a, int b) {
 }
 
 Made make_linear(const GpuSpec& spec) {
-  return WeightProduct::make(spec, Way::kTransposed, spec.node.inputs[1].dims[0], spec.node.inputs[1].dims[1]);
+  return make_weight_product(spec, WeightForm::kOutIn, spec.node.inputs[1].dims[0], spec.node.inputs[1].dims[1]);
 }
 Made make_linear_dx(const GpuSpec& spec) {
-  return WeightProduct::make(spec, Way::kPlain, spec.node.inputs[1].dims[1], spec.node.inputs[1].dims[0]);
+  return make_weight_product(spec, WeightForm::kInOut, spec.node.inputs[1].dims[1], spec.node.inputs[1].dims[0]);
 }
 Made make_linear_dw(const GpuSpec& spec) { return make_weight_gradient(spec, 1, 0); }
 
-// matmul, einsum, and their gradients, if one operand is a parameter [K, J] and the other one has its inner dimension
-// last. Inputs of a gradient by the parameter: dy and the other operand.
+// matmul, einsum, and their gradients. A parameter must be [K, J], and the other operand have its inner dimension last.
+// Inputs of a gradient by the parameter: dy and the other operand.
 Made make_product(const GpuSpec& spec) {
   const std::vector<TensorType>& inputs = spec.node.inputs;
   const ProductRule rule = product_rule_of(inputs, spec.node.attrs);
@@ -118,11 +80,14 @@ Made make_product(const GpuSpec& spec) {
     const bool plain = rule.b[0] == rule.a.back();
     const char column = rule.b[plain ? 1 : 0];
     if ((plain || rule.b[1] == rule.a.back()) && rule.y == rows + column && !has_letter(rule.a, column)) {
-      return WeightProduct::make(spec, plain ? Way::kPlain : Way::kTransposed, inputs[1].dims[plain ? 1 : 0],
+      return make_weight_product(spec, plain ? WeightForm::kInOut : WeightForm::kOutIn, inputs[1].dims[plain ? 1 : 0],
                                  inputs[1].dims[plain ? 0 : 1]);
     }
   }
-  return no_gpu_kernel(spec, "the product " + rule.text() + ", only for matrices that a parameter multiplies");
+  if (inputs[1].has_batch() && spec.node.outputs[0].has_batch()) {
+    return make_batch_product(spec, rule);
+  }
+  return no_gpu_kernel(spec, "the product " + rule.text() + ", of a parameter that is no matrix");
 }
 
 Made make_bias_grad(const GpuSpec& spec) {
@@ -142,6 +107,23 @@ constexpr std::array kOps{
 };
 
 }  // namespace
+
+void add_weight_product(LaunchList& list, DType dtype, WeightForm form, const GpuArgument& x, const GpuArgument& weight,
+                        const GpuArgument& bias, const GpuArgument& y, int64_t rows, int64_t columns, int64_t terms) {
+  const bool transposed = form == WeightForm::kOutIn;
+  const Bytes size = size_of(dtype);
+  for_pieces(rows, kMostRows, [&](int64_t begin, int64_t count) {
+    std::vector<GpuArgument> arguments{after(x, begin * terms * size), weight};
+    if (transposed) {
+      arguments.push_back(bias);
+    }
+    arguments.insert(arguments.end(),
+                     {after(y, begin * columns * size), argument_of(count), argument_of(columns), argument_of(terms)});
+    list.add_to(module_of(dtype), product_name(transposed ? "nt" : "nn", dtype),
+                {pieces_of(columns, kTile), pieces_of(count, kTile), 1}, {threads_of(dtype), 1, 1},
+                std::move(arguments));
+  });
+}
 
 std::span<const GpuOp> product_launches() { return kOps; }
 

@@ -70,8 +70,7 @@ Made make_reduction(const GpuSpec& spec) {
   XRUN_ASSIGN(const std::string ending, type_ending(spec, x.dtype));
   const Reduced along(x, y, spec.node.attrs);
   const bool narrows = x.dtype != y.dtype;
-  const Bytes results =
-      narrows || !along.is_packed() ? align_up(along.fibers(spec, spec.most_blocks) * size_of(x.dtype), 256) : 0;
+  const Bytes results = narrows || !along.is_packed() ? spec.for_blocks(along.fibers(spec, 1) * size_of(x.dtype)) : 0;
   if (narrows && !along.is_packed()) {
     return no_gpu_kernel(spec, "a function of images in this layout");
   }
@@ -96,7 +95,7 @@ Made make_reduction(const GpuSpec& spec) {
       add_copy(list, size_of(along.full.dtype), scratch(), out(0), along.loop(spec.rows(blocks), false));
     }
   };
-  return gpu_kernel_of(spec, run, results + (function ? spec.elements(x, spec.most_blocks) * 4 : 0));
+  return gpu_kernel_of(spec, run, results + (function ? spec.for_blocks(spec.elements(x, 1) * 4) : 0));
 }
 
 // The gradients of mean and sum: dy, or dy over the number of elements, for each element of a fiber.
@@ -135,7 +134,7 @@ Made make_max_grad(const GpuSpec& spec) {
     list.each("fibers", "fiber_max_grad" + ending, fibers, in(1), packed ? in(0) : scratch(), out(0), fibers,
               along.size, along.inner);
   };
-  return gpu_kernel_of(spec, run, packed ? 0 : along.fibers(spec, spec.most_blocks) * size);
+  return gpu_kernel_of(spec, run, packed ? 0 : spec.for_blocks(along.fibers(spec, 1) * size));
 }
 
 constexpr std::array kOps{

@@ -27,7 +27,7 @@ Made make_along(const GpuSpec& spec) {
   if (columns > kMostTransposed || inner > kMostTransposed) {
     return no_gpu_kernel(spec, "dimensions of more than " + std::to_string(kMostTransposed));
   }
-  const Bytes bytes = align_up(spec.elements(x, spec.most_blocks) * size_of(x.dtype), 256);
+  const Bytes bytes = spec.for_blocks(spec.elements(x, 1) * size_of(x.dtype));
   const auto run = [=](LaunchList& list, int64_t blocks) {
     const int64_t rows = spec.elements(x, blocks) / columns;
     std::vector<GpuArgument> operands;
@@ -73,7 +73,7 @@ Made make_norm_grad(const GpuSpec& spec) {
   const TensorType& x = spec.node.inputs[0];
   XRUN_ASSIGN(const std::string ending, type_ending(spec, x.dtype));
   const int64_t columns = x.dims.back();
-  const Bytes bytes = align_up(spec.elements(x, spec.most_blocks) / columns * 4, 256);
+  const Bytes bytes = spec.for_blocks(spec.elements(x, 1) / columns * 4);
   const auto run = [spec, ending, columns, bytes](LaunchList& list, int64_t blocks) {
     const int64_t block_rows = spec.elements(spec.node.inputs[0], 1) / columns;
     const int64_t rows = block_rows * blocks;

@@ -27,7 +27,7 @@ Result<std::unique_ptr<GpuKernel>> make_gradient(const GpuSpec& spec) {
   const auto run = [gradient](LaunchList& list, int64_t blocks) {
     gradient.add(list, in(0), in(1), in(2), out(0), scratch(), out(1), blocks);
   };
-  return gpu_kernel_of(spec, run, spec.elements(spec.node.inputs[0], spec.most_blocks) * 4);
+  return gpu_kernel_of(spec, run, spec.for_blocks(spec.elements(spec.node.inputs[0], 1) * 4));
 }
 
 constexpr std::array kOps{GpuOp{"prelu", make_forward}, GpuOp{"prelu.grad", make_gradient}};

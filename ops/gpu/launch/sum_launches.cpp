@@ -88,7 +88,7 @@ class MapSum final : public GpuKernel {
   // Takes working memory for a tensor of f32.
   Bytes take(const TensorType& type) {
     const Bytes place = used_;
-    used_ += align_up(spec_.elements(type, spec_.most_blocks) * size_of(DType::kF32), 256);
+    used_ += spec_.for_blocks(spec_.elements(type, 1) * size_of(DType::kF32));
     return place;
   }
 

@@ -20,44 +20,43 @@ TEST(GpuFacts, TheGlyphModelHasAllKernelsAndTheRatesOfTheVendor) {
     EXPECT_EQ(facts.call, h100().launch);
     EXPECT_EQ(facts.host_rate, 64e9) << "PCIe of the fifth generation";
     ASSERT_EQ(facts.nodes.size(), module->graph.nodes.size());
-    Bytes prepared = 0;
+    Bytes prepared = 0, block_scratch = 0;
     for (size_t i = 0; i < facts.nodes.size(); ++i) {
-      EXPECT_FALSE(facts.nodes[i].missing) << module->graph.nodes[i].op->name;
+      EXPECT_EQ(facts.nodes[i].missing, "");
+      block_scratch += facts.nodes[i].block_scratch;
       for (size_t k = 0; k < facts.nodes[i].prepared.size(); ++k) {
         const Value& value = module->graph.value(module->graph.nodes[i].inputs[k]);
         prepared += facts.nodes[i].prepared[k];
         EXPECT_TRUE(facts.nodes[i].prepared[k] == 0 || facts.nodes[i].prepared[k] == value.type.row_elements() * 2);
       }
     }
+    EXPECT_GT(block_scratch, 0) << "gradients of batch norms have sums for each row block";
     EXPECT_EQ(prepared > 0, precision == PrecisionMode::kMixedBf16) << "products in f32 read weights as they are";
   }
 }
 
-TEST(GpuFacts, OperatorsOfHeadsHaveNoKernelsOfNodes) {
-  int on_gpus = 0;
-  for (const Op* const op : catalog()) {
-    on_gpus += is_on_gpus(op->def.name) ? 1 : 0;
-    EXPECT_FALSE(is_on_gpus(op->def.name) && op->cpu == nullptr) << op->def.name;
+// Facts of operators on a value x [N, 8].
+class FactsOfOperators : public ::testing::Test {
+ protected:
+  void add(std::string_view op, const Attrs& attrs = {}) {
+    ASSERT_TRUE(call_op(graph_, *registry().find(op), {x_}, attrs, "a", Span{}).ok());
   }
-  EXPECT_GT(on_gpus, 50);
-  for (const char* const name : {"conv.dw", "dwconv", "attention.grad", "drop_path", "linear.dx"}) {
-    EXPECT_NE(find_op(name), nullptr) << name;
-    EXPECT_TRUE(is_on_gpus(name)) << name;
-  }
-  EXPECT_FALSE(is_on_gpus("embed_bag"));
-}
+  KernelFacts on(const GpuDef& gpu, int64_t norm_rows = 8) { return gpu_facts(graph_, norm_rows, true, false, gpu); }
 
-TEST(GpuFacts, AnOperatorWithoutAKernelIsMarked) {
-  Graph graph;
-  const ValueId x = graph.add_input("x", {.dims = {kBatch, 8}});
-  const Attrs three({{"k", int64_t{3}}});
-  ASSERT_TRUE(call_op(graph, *registry().find("topk"), {x}, three, "a", Span{}).ok());
-  ASSERT_TRUE(call_op(graph, *registry().find("relu"), {x}, {}, "b", Span{}).ok());
-  const KernelFacts facts = gpu_facts(graph, 8, true, false, h100());
-  EXPECT_TRUE(facts.nodes[0].missing);
-  EXPECT_FALSE(facts.nodes[1].missing);
-  EXPECT_NE(facts.digest, gpu_facts(graph, 16, true, false, h100()).digest);
-  EXPECT_NE(facts.digest, gpu_facts(graph, 8, true, false, *find_gpu("h200")).digest);
+  Graph graph_;
+  ValueId x_ = graph_.add_input("x", {.dims = {kBatch, 8}});
+};
+
+TEST_F(FactsOfOperators, ANodeWithoutAKernelHasTheReason) {
+  add("topk", Attrs({{"k", int64_t{3}}}));
+  add("gelu");
+  EXPECT_EQ(on(h100()).nodes[0].missing, "`topk` has no kernel of GPUs for any tensors");
+  EXPECT_EQ(on(h100()).nodes[1].missing, "");
+  EXPECT_NE(on(h100()).digest, on(h100(), 16).digest);
+  EXPECT_NE(on(h100()).digest, on(*find_gpu("h200")).digest);
+  graph_.value(x_).type.dtype = DType::kF16;
+  graph_.value(graph_.nodes[1].outputs[0]).type.dtype = DType::kF16;
+  EXPECT_EQ(on(h100()).nodes[1].missing, "`gelu` has no kernel of GPUs for f16 tensors");
 }
 
 }  // namespace

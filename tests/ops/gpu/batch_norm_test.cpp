@@ -159,7 +159,11 @@ TEST(GpuBatchNorm, RunningStatisticsHaveTheBitsOfTheProcessor) {
     Machine machine(target);
     const uint64_t mean = machine.add("mean", running_mean), var = machine.add("var", running_var);
     machine.run_each("batch_norm", "bn_running", kChannels, machine.add("means", means), machine.add("vars", vars),
-                     mean, var, kMany, kChannels, 0.1);
+                     mean, var, kMany, kChannels, 0.1, machine.add("flags", std::vector<uint32_t>{0}));
+    EXPECT_TRUE(same_bits(machine.read<float>(mean, kChannels), cpu_mean));
+    EXPECT_TRUE(same_bits(machine.read<float>(var, kChannels), cpu_var));
+    machine.run_each("batch_norm", "bn_running", kChannels, machine.add("more", vars), machine.add("most", vars), mean,
+                     var, kMany, kChannels, 0.1, machine.add("skips", std::vector<uint32_t>{4}));
     EXPECT_TRUE(same_bits(machine.read<float>(mean, kChannels), cpu_mean));
     EXPECT_TRUE(same_bits(machine.read<float>(var, kChannels), cpu_var));
   }

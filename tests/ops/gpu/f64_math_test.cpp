@@ -109,7 +109,7 @@ TEST(F64Math, OwnMarginsAreThoseOfTheProcessor) {
       Machine machine(target);
       const uint64_t psi = machine.add("psi", std::vector<double>(x.size(), -7));
       const uint64_t slope = machine.add("slope", std::vector<double>(x.size(), -7));
-      machine.run_each("head_gradient", "head_own_margin", count, machine.add("targets", x),
+      machine.run_each("head_margins", "head_own_margin", count, machine.add("targets", x),
                        machine.add("labels", labels), machine.add("nodes", nodes),
                        machine.empty<double>("values", nodes.size() * x.size()), psi, slope,
                        static_cast<int64_t>(nodes.size()), static_cast<int64_t>(own.results()[0].index),
@@ -193,7 +193,7 @@ TEST(F64Math, MarginsHaveTheSameBitsOnGpus) {
       Machine machine(target);
       const uint64_t got_psi = machine.add("psi", std::vector<double>(x.size(), -7));
       const uint64_t got_slope = machine.add("slope", std::vector<double>(x.size(), -7));
-      machine.run_each("head_gradient", "head_margin", count, machine.add("targets", x), machine.add("labels", labels),
+      machine.run_each("head_margins", "head_margin", count, machine.add("targets", x), machine.add("labels", labels),
                        got_psi, got_slope, int64_t{7}, count, int64_t{2}, form.m1, form.m2, form.m3,
                        static_cast<uint32_t>(form.grad), form.easy ? 1U : 0U);
       EXPECT_TRUE(same_bits(machine.read<double>(got_psi, x.size()), psi)) << form.m1 << " " << form.m2;

@@ -1,4 +1,5 @@
 // Faults that are planted in kernels (tests/ops/gpu/planted_faults.h) are found with their place.
+#include "ops/gpu/update/update_decision.h"
 #include "ops/optimizer/update_scalars.h"
 #include "tests/ops/gpu/planted_faults.h"
 
@@ -28,7 +29,7 @@ void relu(Machine& at, const ptx::Module& module) {
 
 void find_not_finite(Machine& at, const ptx::Module& module) {
   const uint64_t x = at.add("x", std::vector<float>(300, INFINITY)), flags = at.add("flags", std::vector<uint32_t>{0});
-  at.run(module, "flag_not_finite_f32", {3, 1, 1}, {128, 1, 1}, x, int64_t{300}, flags);
+  at.run(module, "flag_not_finite_f32", {3, 1, 1}, {128, 1, 1}, x, int64_t{300}, flags, uint64_t{0});
 }
 
 void adamw(Machine& at, const ptx::Module& module) {
@@ -41,6 +42,16 @@ void adamw(Machine& at, const ptx::Module& module) {
 void square_sums(Machine& at, const ptx::Module& module) {
   const uint64_t g = at.add("g", random_floats(250, 1)), sums = at.empty<double>("sums", 3);
   at.run(module, "square_sums_f32", {1, 1, 1}, {64, 1, 1}, g, sums, int64_t{250}, int64_t{96});
+}
+
+// More sums than a thread block loads at a time.
+void decision(Machine& at, const ptx::Module& module) {
+  constexpr int64_t kSums = 1100;
+  const uint64_t sums = at.add("sums", std::vector<double>(kSums, 0.5));
+  const uint64_t parts = at.add("parts", std::vector<GradientPart>{{.first = 0, .count = kSums}});
+  const uint64_t made = at.empty<GpuDecision>("decision", 1), flags = at.add("flags", std::vector<uint32_t>{0});
+  at.run(module, "decide_update", {1, 1, 1}, {256, 1, 1}, sums, parts, int64_t{1}, 1.0F, 2.0, int32_t{1}, int32_t{0},
+         made, flags);
 }
 
 void softmax(Machine& at, const ptx::Module& module) {
@@ -112,6 +123,7 @@ constexpr Scene kRelu{"pointwise", "relu_f32", relu};
 constexpr Scene kFinite{"finite", "flag_not_finite_f32", find_not_finite};
 constexpr Scene kAdamw{"update", "update_adamw", adamw};
 constexpr Scene kSquareSums{"square_sums", "square_sums_f32", square_sums};
+constexpr Scene kDecision{"update_decision", "decide_update", decision};
 constexpr Scene kSoftmax{"softmax", "softmax_f32", softmax};
 constexpr Scene kCrossEntropy{"cross_entropy", "softmax_ce_f32", cross_entropy};
 constexpr Scene kStatistics{"batch_norm", "bn_statistics_f32", statistics};
@@ -162,6 +174,9 @@ std::vector<Planted> planted_faults() {
       {"scalars beyond their end", kAdamw, "\\+44\\]", "+48]", 0, bounds},
       {"member mask without the second row", kSquareSums, kMask, "$1, 65535;", 0, {kDivergentWarp, kArithmetic}},
       {"sums of missing parts are written", kSquareSums, "or\\.pred", "and.pred", 0, bounds_or_race},
+      {"first barrier removed", kDecision, kBarrier, "", 0, race},
+      {"second barrier removed", kDecision, kBarrier, "", 1, race},
+      {"third barrier removed", kDecision, kBarrier, "", 2, race},
       {"rows that do not exist are read", kSoftmax, "and\\.pred", "or.pred", 0, bounds},
       {"member mask without the first lane", kSoftmax, kMask, "$1, -2;", 0, {kDivergentWarp, kArithmetic}},
       {"one label too many is read", kCrossEntropy, "or\\.pred", "and.pred", 0, bounds_or_race},
@@ -200,6 +215,8 @@ TEST(GpuFaults, UninitialisedMemoryIsNamed) {
                 {kAdamw, "v"},
                 {kAdamw, "scalars"},
                 {kSquareSums, "g"},
+                {kDecision, "sums"},
+                {kDecision, "flags"},
                 {kSoftmax, "x"},
                 {kCrossEntropy, "labels"},
                 {kLayerWeights, "rstds"},
@@ -210,8 +227,8 @@ TEST(GpuFaults, UninitialisedMemoryIsNamed) {
 }
 
 TEST(GpuFaults, UnchangedKernelsHaveNoFaults) {
-  expect_no_faults({kColumnSums, kTranspose, kRelu, kFinite, kAdamw, kSquareSums, kSoftmax, kCrossEntropy, kStatistics,
-                    kLayerWeights, kMaxPool, kDropout, kGather, kProductF32, kProductBf16});
+  expect_no_faults({kColumnSums, kTranspose, kRelu, kFinite, kAdamw, kSquareSums, kDecision, kSoftmax, kCrossEntropy,
+                    kStatistics, kLayerWeights, kMaxPool, kDropout, kGather, kProductF32, kProductBf16});
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "ops/gpu/kernel_texts.h"
 #include "ops/op.h"
 #include "ops/simd/simd.h"
+#include "tests/ops/gpu/launch_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/ptx/launch.h"
 
@@ -116,7 +117,7 @@ class Machine {
   template <class... Arguments>
   void run(const std::string& module, std::string_view kernel, std::array<uint32_t, 3> blocks,
            std::array<uint32_t, 3> threads, const Arguments&... arguments) {
-    run(module_of(target_.compute, module), kernel, blocks, threads, arguments...);
+    launch(module_of(target_.compute, module), kernel, blocks, threads, true, arguments...);
     if (fault) {
       ADD_FAILURE() << fault->print();
       fault.reset();
@@ -125,12 +126,7 @@ class Machine {
   template <class... Arguments>
   void run(const ptx::Module& module, std::string_view kernel, std::array<uint32_t, 3> blocks,
            std::array<uint32_t, 3> threads, const Arguments&... arguments) {
-    ASSERT_NE(module.find(kernel), nullptr) << kernel;
-    const ptx::Launch launch{.blocks = blocks,
-                             .threads = threads,
-                             .registers = registers_of(target_.compute, std::string(kernel)),
-                             .arguments = {argument(arguments)...}};
-    fault = ptx::execute(module, kernel, launch, memory_, {.generation = target_.generation, .order = order_}).fault;
+    launch(module, kernel, blocks, threads, false, arguments...);
   }
   // Launches one thread for each of `count` elements, in blocks of 128.
   template <class... Arguments>
@@ -140,8 +136,25 @@ class Machine {
 
   std::string unset;                // the last element of the buffer with this name stays uninitialised
   std::optional<ptx::Fault> fault;  // the fault of the last launch of a given module
+  std::array<uint32_t, 3> last_blocks{}, last_threads{};  // the grid of the last launch
 
  private:
+  template <class... Arguments>
+  void launch(const ptx::Module& module, std::string_view kernel, std::array<uint32_t, 3> grid,
+              std::array<uint32_t, 3> block, bool checked, const Arguments&... arguments) {
+    ASSERT_NE(module.find(kernel), nullptr) << kernel;
+    last_blocks = grid;
+    last_threads = block;
+    const ptx::Launch launch{.blocks = grid,
+                             .threads = block,
+                             .registers = registers_of(target_.compute, std::string(kernel)),
+                             .arguments = {argument(arguments)...}};
+    const ptx::Options options{.generation = target_.generation, .order = order_};
+    fault = (checked ? CheckedLaunches::instance().execute(module, kernel, launch, memory_, options)
+                     : ptx::execute(module, kernel, launch, memory_, options))
+                .fault;
+  }
+
   ptx::Memory memory_;
   Target target_;
   ptx::Order order_;

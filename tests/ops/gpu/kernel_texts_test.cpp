@@ -54,6 +54,30 @@ Output output_of(const std::string& command) {
 
 constexpr int kToolMissing = 77;
 
+TEST(GpuTexts, AModuleHasMachineCodeForAllArchitecturesOrNone) {
+  const std::vector<std::string_view> modules = kernel_modules();
+  const bool has_code = !machine_code(kernel_text(80, modules[0]), 80).empty();
+  for (const std::string_view module : modules) {
+    const std::string_view old = kernel_text(80, module), text = kernel_text(90, module);
+    std::set<const char*> codes;
+    for (const std::string_view code :
+         {machine_code(old, 80), machine_code(text, 90), machine_code(text, 100), machine_code(text, 103)}) {
+      EXPECT_EQ(code.starts_with("\x7f"
+                                 "ELF"),
+                has_code)
+          << module;
+      codes.insert(code.data());
+    }
+    EXPECT_EQ(codes.size(), has_code ? 3U : 1U) << module;
+    EXPECT_EQ(machine_code(old, 86).data(), machine_code(old, 80).data()) << "a GPU of the generation";
+    EXPECT_EQ(machine_code(text, 120), "") << "the driver compiles the text for later generations";
+    EXPECT_EQ(machine_code(std::string(text), 90), "") << "another text with equal characters is not looked up";
+  }
+  if (!has_code) {
+    GTEST_SKIP() << "ptxas of CUDA 12.8 or later was not found";
+  }
+}
+
 TEST(GpuTexts, TheTextsWereCompiledFromTheSourcesOfTheTree) {
   const auto files = packed_files();
   std::set<std::string> listed;
@@ -110,7 +134,7 @@ TEST(GpuStatic, TheTableHasEveryKernelAndNoSpillsLocalMemoryOrFloatAtomics) {
   while (lines >> kernel >> architecture >> registers >> shared >> stack >> spills >> local >> atomics >> tensor) {
     rows[kernel].insert(architecture);
     EXPECT_EQ(stack + spills + local + atomics, 0) << kernel << ", " << architecture;
-    EXPECT_EQ(std::regex_match(kernel, std::regex("(product_|conv|attention)\\w*_bf16")), tensor > 0) << kernel;
+    EXPECT_EQ(std::regex_match(kernel, std::regex("(products?_|conv|attention)\\w*_bf16")), tensor > 0) << kernel;
     EXPECT_LE(shared, 48 << 10) << kernel;
     EXPECT_LE(registers, 128) << kernel;
   }
@@ -122,6 +146,41 @@ TEST(GpuStatic, TheTableHasEveryKernelAndNoSpillsLocalMemoryOrFloatAtomics) {
     }
   }
   EXPECT_EQ(rows.size(), kernels);
+}
+
+// `make test-gpu` judges these launches, and compares the verdicts with the table.
+TEST(GpuRaces, EachKernelHasALaunchAndAVerdict) {
+  std::map<std::string, std::vector<std::string>> launches;  // arguments of each kernel
+  std::istringstream lines(test::read_source_file("tests/golden/gpu/launches.jsonl"));
+  const std::regex pattern(R"-(\{"kernel": "(\w+)", "grid": \[.*\], "block": \[.*\], "shared": 0, )-"
+                           R"-("arguments": \[([^\]]*)\](, "aligned": \[.*\])?\})-");
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch parts;
+    ASSERT_TRUE(std::regex_match(line, parts, pattern)) << line;
+    std::istringstream arguments(parts[2]);
+    for (std::string argument; std::getline(arguments, argument, ',');) {
+      launches[parts[1]].push_back(argument);
+    }
+  }
+  std::map<std::string, std::string> verdicts;
+  std::istringstream table(test::read_source_file("tests/golden/gpu/races.txt"));
+  for (std::string line; std::getline(table, line);) {
+    if (!line.starts_with("#")) {
+      verdicts[line.substr(0, line.find(' '))] = line;
+    }
+  }
+  const std::regex verdict("\\w+ +(all|one side) +(race_free|not decided|unsupported: \\w+)");
+  size_t kernels = 0;
+  for (const std::string_view name : kernel_modules()) {
+    for (const ptx::Kernel& kernel : module_of(90, std::string(name)).kernels) {
+      EXPECT_EQ(launches[kernel.name].size(), kernel.parameters.size()) << kernel.name << " in launches.jsonl";
+      EXPECT_TRUE(std::regex_match(verdicts[kernel.name], verdict))
+          << kernel.name << ": `make test-gpu GPU_RACES=--update`";
+      ++kernels;
+    }
+  }
+  EXPECT_EQ(launches.size(), kernels);
+  EXPECT_EQ(verdicts.size(), kernels);
 }
 
 TEST(GpuStatic, TheToolsGiveTheSameTable) {

@@ -1,6 +1,8 @@
-// Faults that are planted in the PTX of kernels or as uninitialised bytes. Each must be found with its place.
+// Faults that are planted in the PTX of kernels or as uninitialised bytes. Each must be found with its place: kernel,
+// line of the source, block and thread.
 #pragma once
 
+#include <filesystem>
 #include <regex>
 
 #include "tests/ops/gpu/kernel_runner.h"
@@ -50,6 +52,53 @@ inline constexpr const char* kWait0 = "cp\\.async\\.wait_group 0;";
 inline constexpr const char* kMask = "(shfl\\.sync[^;]*), %r\\d+;";
 inline constexpr const char* kBeyond = "setp\\.ge\\.s64 \t";
 
+// Returns a line of a source of kernels, "pool.cu:27", without leading blanks; empty if there is no such line. For the
+// headers of CUDA (`shfl`), returns the place.
+inline std::string source_line(const std::string& place) {
+  namespace fs = std::filesystem;
+  static const auto paths = [] {
+    std::map<std::string, fs::path> found;
+    for (const char* const folder : {"graph/base", "ops"}) {
+      for (const auto& entry : fs::recursive_directory_iterator(fs::path(XRUN_SOURCE_DIR) / folder)) {
+        const bool host = entry.path().parent_path().filename() == "launch";
+        if (!host && (entry.path().extension() == ".cu" || entry.path().extension() == ".h")) {
+          found[entry.path().filename()] = fs::relative(entry.path(), XRUN_SOURCE_DIR);
+        }
+      }
+    }
+    return found;
+  }();
+  const size_t colon = place.find(':');
+  if (place.substr(0, colon).ends_with(".hpp")) {
+    return place;
+  }
+  const auto path = paths.find(place.substr(0, colon));
+  if (colon == std::string::npos || path == paths.end()) {
+    return "";
+  }
+  std::istringstream lines(test::read_source_file(path->second));
+  std::string line;
+  for (int left = std::stoi(place.substr(colon + 1)); left > 0; --left) {
+    line.clear();
+    std::getline(lines, line);
+  }
+  return line.substr(std::min(line.find_first_not_of(' '), line.size()));
+}
+
+// Expects that a fault of the last launch has its place.
+inline void expect_place(const Machine& machine, const Scene& scene, const std::string& what) {
+  const ptx::Fault& fault = *machine.fault;
+  EXPECT_EQ(fault.kernel, scene.kernel) << what;
+  EXPECT_NE(source_line(fault.source), "") << what << ": " << fault.print();
+  for (size_t d = 0; d < 3; ++d) {
+    EXPECT_LT(fault.block[d], machine.last_blocks[d]) << what << ": " << fault.print();
+    EXPECT_LT(fault.thread[d], machine.last_threads[d]) << what << ": " << fault.print();
+  }
+  const bool memory = fault.kind == ptx::FaultKind::kRace || fault.kind == ptx::FaultKind::kPendingCopy ||
+                      fault.kind == ptx::FaultKind::kUninitialisedMemory;
+  EXPECT_TRUE(!memory || !fault.buffer.empty()) << what << ": " << fault.print();
+}
+
 // Expects that each fault is found in a fair order of warps and in two unfair ones.
 inline void expect_found(const std::vector<Planted>& faults) {
   for (const Planted& planted : faults) {
@@ -65,8 +114,7 @@ inline void expect_found(const std::vector<Planted>& faults) {
       }
       const ptx::Fault& fault = *machine.fault;
       EXPECT_TRUE(std::ranges::count(planted.kinds, fault.kind) > 0) << what << ": " << fault.print();
-      EXPECT_EQ(fault.kernel, planted.scene.kernel);
-      EXPECT_FALSE(fault.source.empty()) << what << ": " << fault.print();
+      expect_place(machine, planted.scene, what);
     }
   }
 }
@@ -86,6 +134,7 @@ inline void expect_named(const std::vector<Unset>& buffers) {
     ASSERT_TRUE(machine.fault) << what;
     EXPECT_EQ(machine.fault->kind, ptx::FaultKind::kUninitialisedMemory) << what << ": " << machine.fault->print();
     EXPECT_TRUE(machine.fault->buffer.starts_with(unset.buffer)) << what << ": " << machine.fault->print();
+    expect_place(machine, unset.scene, what);
   }
 }
 

@@ -140,6 +140,11 @@ TEST(Memory, SlicesOfWorkersHoldLocalsAndTheLargestScratch) {
   // In a chain, only two neighbouring values are alive at a time, each with 8 rows of 64 f32.
   EXPECT_EQ(layout.kernel_offset, 2 * 8 * 64 * 4);
   EXPECT_EQ(layout.bytes, layout.kernel_offset + 5056);
+  // A call of a GPU on four row blocks, of which three add to the scratch.
+  facts.nodes[1].block_scratch = 100;
+  const BlockLayout calls = layout_block(graph, facts, nodes, locals, 32, 8);
+  EXPECT_EQ(calls.kernel_offset, 4 * layout.kernel_offset);
+  EXPECT_EQ(calls.bytes, calls.kernel_offset + 5312);
 }
 
 TEST(Memory, PartialsOfADeterministicRunAreCounted) {

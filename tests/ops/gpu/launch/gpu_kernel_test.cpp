@@ -35,7 +35,7 @@ TEST(GpuKernels, NamesAreThoseOfOperatorsWithKernelsOfTheProcessor) {
     EXPECT_NE(op->cpu, nullptr) << name;
     EXPECT_TRUE(has_gpu_kernel(name));
   }
-  EXPECT_FALSE(has_gpu_kernel("attention"));
+  EXPECT_FALSE(has_gpu_kernel("topk"));
   EXPECT_FALSE(has_gpu_kernel("zzz"));
 }
 
@@ -49,9 +49,23 @@ TEST(GpuKernels, RefusalsNameTheOperatorAndTheReason) {
   EXPECT_EQ(message(made("gelu", {half}, {half}, {}, 2, 1)), "XG0824 `gelu` has no kernel of GPUs for f16 tensors");
   EXPECT_EQ(message(made("topk", {f32({kBatch, 4})}, {f32({kBatch, 2})}, {}, 2, 1)),
             "XG0824 `topk` has no kernel of GPUs for any tensors");
-  const TensorType a = f32({kBatch, 5, 7});
-  EXPECT_EQ(message(made("matmul", {a, f32({kBatch, 7, 4})}, {f32({kBatch, 5, 4})}, {}, 2, 1)).substr(0, 40),
-            "XG0824 `matmul` has no kernel of GPUs fo");
+  const Attrs sums{{"rule", std::string("nij,nkl->nki")}};
+  EXPECT_EQ(message(made("einsum", {f32({kBatch, 5, 7}), f32({kBatch, 4, 3})}, {f32({kBatch, 4, 5})}, sums, 2, 1)),
+            "XG0824 `einsum` has no kernel of GPUs for the product nij,nkl->nki, which sums letters of one operand");
+}
+
+// Two heads of 200 positions are 2 x 4 tiles, and 2 x 16 tiles of queries and keys, more than a row block of one sample
+// has tiles.
+TEST(GpuKernels, GradientsOfAttentionHaveAThreadBlockForEachTile) {
+  const TensorType qkv = f32({kBatch, 200, 24}), relative = f32({2, 1, 399});
+  const Attrs attrs{{"heads", int64_t{2}}, {"relative", true}};
+  const auto kernel = made("attention.relative", {qkv, f32({kBatch, 200, 8}), relative}, {qkv, relative}, attrs, 1, 3);
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  std::vector<uint32_t> blocks;
+  for (const GpuLaunch& launch : (*kernel)->launches(3)) {
+    blocks.push_back(launch.blocks[0]);
+  }
+  EXPECT_EQ(blocks, (std::vector<uint32_t>{24, 24, 96, 7})) << "7 blocks of 128 threads for 2 x 399 biases";
 }
 
 TEST(GpuKernels, ValuesOfArgumentsComeFromTheCall) {

@@ -50,8 +50,8 @@ class Device {
         EXPECT_EQ(kernel->parameters[i].bytes, launch.arguments[i].bytes) << launch.kernel << ", parameter " << i;
         made.arguments.push_back(value_of(launch.arguments[i], call));
       }
-      const ptx::Execution done =
-          ptx::execute(module, launch.kernel, made, memory_, {.generation = target_.generation, .order = order_});
+      const ptx::Execution done = CheckedLaunches::instance().execute(
+          module, launch.kernel, made, memory_, {.generation = target_.generation, .order = order_});
       if (done.fault) {
         ADD_FAILURE() << done.fault->print();
         return false;
@@ -181,10 +181,10 @@ struct GpuResults {
   std::vector<Raw> folded;
 };
 
-// Executes the launches of all row blocks at once. `run` has the initial contents of the outputs.
-inline std::optional<GpuResults> run_on_gpu(const NodeRun& run, const GpuKernel& kernel, Target target,
-                                            ptx::Order order) {
-  Device device(target, order);
+// Executes the launches of all row blocks at once. `run` has the initial contents of the outputs. `device` has the
+// functions of Device.
+template <class AnyDevice>
+std::optional<GpuResults> run_on_gpu(const NodeRun& run, const GpuKernel& kernel, AnyDevice& device) {
   std::vector<uint64_t> in, out;
   for (size_t i = 0; i < run.inputs.size(); ++i) {
     in.push_back(device.add("input " + std::to_string(i), run.inputs[i].joined()));
@@ -225,6 +225,12 @@ inline std::optional<GpuResults> run_on_gpu(const NodeRun& run, const GpuKernel&
   }
   EXPECT_EQ(device.read(call.flags, 4), Raw(4)) << "the flag word was set";
   return results;
+}
+
+inline std::optional<GpuResults> run_on_gpu(const NodeRun& run, const GpuKernel& kernel, Target target,
+                                            ptx::Order order) {
+  Device device(target, order);
+  return run_on_gpu(run, kernel, device);
 }
 
 }  // namespace xrun::ops::gpu
