@@ -9,7 +9,7 @@ XRUN := build/release/xrun
 # The package lists in packages/ that a goal needs; the prerequisites of the goal inherit this variable.
 PACKAGES := build
 
-.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walkthrough test-lsp test-asan test-tsan fuzz bench bench-plans demo glyphs cluster-demo package ptx gpu-static docs fmt tidy clean
+.PHONY: installed deps deps-dev build test test-plans test-gpu test-exhaustive test-faults test-faults-full test-walkthrough test-lsp test-asan test-tsan fuzz bench bench-plans demo glyphs cluster-demo package ptx gpu-static docs fmt tidy clean
 
 installed:
 	@scripts/install_packages.sh $(PACKAGES)
@@ -25,7 +25,7 @@ build: installed
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
 	cmake --build --preset release -j $(JOBS) --target $(TARGETS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
 
-test test-plans test-exhaustive test-faults test-faults-full test-walkthrough test-asan test-tsan bench bench-plans: PACKAGES := build test demo
+test test-plans test-gpu test-exhaustive test-faults test-faults-full test-walkthrough test-asan test-tsan bench bench-plans: PACKAGES := build test demo
 
 # onnxruntime from PyPI computes exported files; without it the tests that need it are skipped.
 test: build
@@ -39,6 +39,15 @@ test: build
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*:MpiCommand.Every*'
 	@XRUN_ALL_PLANS=1 build/release/xrun_planner_test --gtest_filter='Mutants*' --gtest_brief=1
+
+# Tests kernels and trainings of GPUs for longer than `make test` does: verdicts about all schedules of each kernel
+# (scripts/gpu_races.py; the prover comes from PyPI, and GPU_RACES=--update writes tests/golden/gpu/races.txt), launches in
+# 20 orders, and trainings on the fake driver with more models and plans. Needs no GPU. Takes about an hour.
+GPU_RACES ?=
+test-gpu: build
+	@scripts/gpu_races.sh $(GPU_RACES)
+	@XRUN_ALL_PLANS=1 build/release/xrun_ops_gpu_test --gtest_filter='-GpuTexts.*:GpuStatic.*' --gtest_brief=1
+	@XRUN_ALL_PLANS=1 build/release/xrun_cuda_test --gtest_filter='GpuModels.*'
 
 # Tests each mathematical function on all 2^32 inputs, interpreted and compiled, with each instruction set of the
 # processor. Prints the table of errors in docs/internals/algorithms.md.
