@@ -66,6 +66,8 @@ class InstructionEvents {
   // Called after `begins` by a backend that orders, once for each instruction, also for one that is not run: the device
   // runs instructions that are queued from now on after this one.
   virtual void queued(const planner::Instruction& instruction) = 0;
+  // Called before `ended` by a device that has measured how long it ran the instruction (Backend::measure).
+  virtual void ran(const planner::Instruction& /*instruction*/, Seconds /*time*/) {}
   // Called after the last access of the instruction, and after `queued`. A device may report an error to all later
   // instructions too: a backend that orders calls this for the instructions of a device in the order in which they run,
   // so the first error belongs to the instruction that failed.
@@ -82,6 +84,9 @@ class Backend {
   // Such a backend also calls InstructionEvents::queued, after which instructions of the device that depend on the
   // instruction may be started before it has ended.
   virtual bool orders() const { return false; }
+  // Whether devices with clocks of their own measure the instructions of later steps; initially false. Other backends
+  // ignore it: the times at which instructions begin and end are those of the host.
+  virtual void measure(bool /*wanted*/) {}
   // Queues an instruction on its device; it runs after all instructions of its stream that were started before. Never
   // blocks. `events` outlives the instruction. REQUIRES: the instruction computes, and is not an exchange.
   virtual void start(const planner::Instruction& instruction, InstructionEvents& events) = 0;

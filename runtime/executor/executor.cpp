@@ -40,7 +40,9 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
         orders_(backend.orders()),
         nodes_(program.instructions.size()),
         counters_(program.instructions.size()),
-        timings_(program.instructions.size()) {
+        timings_(program.instructions.size()),
+        ran_(program.instructions.size(), -1) {
+    backend_.measure(measured_);
     XRUN_CHECK(check == nullptr || !orders_, "the check needs instructions that begin when they run");
     for (const Instruction& instruction : program.instructions) {
       if (program.rank_of(instruction.device) == rank) {
@@ -83,7 +85,10 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     return std::exchange(first_error_, Status());
   }
 
-  void measure(bool wanted) override { measured_ = wanted; }
+  void measure(bool wanted) override {
+    measured_ = wanted;
+    backend_.measure(wanted);
+  }
   std::span<const Timing> timings() const override { return timings_; }
 
  private:
@@ -204,12 +209,20 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
 
   void queued(const Instruction& instruction) override { release(node(instruction.id.index).after_queued); }
 
+  void ran(const Instruction& instruction, Seconds time) override {
+    ran_[static_cast<size_t>(instruction.id.index)] = time;
+  }
+
   void ended(const Instruction& instruction, Status status) override {
     const int32_t id = instruction.id.index;
     note(orders_ && !status.ok() ? of_instruction(instruction, std::move(status).error()) : std::move(status));
     leave(id, AccessEnd::kBoth);
     if (measured_) {
-      timings_[static_cast<size_t>(id)].end = now();
+      Timing& timing = timings_[static_cast<size_t>(id)];
+      timing.end = now();
+      // An instruction of a device that orders begins later than it is queued.
+      const Seconds ran = std::exchange(ran_[static_cast<size_t>(id)], -1);
+      timing.begin = ran < 0 ? timing.begin : std::max(0.0, timing.end - ran);
     }
     complete(node(id).after_end);
   }
@@ -293,6 +306,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   int32_t ends_ = 0;  // ends in a step: one for a computation, two for an exchange
   std::vector<std::atomic<int32_t>> counters_;
   std::vector<Timing> timings_;
+  std::vector<Seconds> ran_;  // index: instruction; its time on a device that measures it, otherwise -1
   bool measured_ = true;
   Clock::time_point start_;
   std::atomic<int32_t> left_{0};

@@ -43,10 +43,17 @@ Result<TrainOutcome> TrainingRun::run() {
     status = weights.ok() ? Status() : std::move(weights).error();
   }
   report_end(outcome, status);
-  if (!status.ok()) {
-    return std::move(status).error();
+  if (status.ok()) {
+    return outcome;
   }
-  return outcome;
+  Error error = std::move(status).error();
+  if (error.kind == ErrorKind::kWorld && !whole_ && request_.session.peers == nullptr) {
+    // A device has failed in a step, whose changes of weights are lost.
+    error.notes.push_back(saves_.path().empty()
+                              ? "no checkpoint was saved yet: the same command begins anew"
+                              : "the last checkpoint is " + saves_.path() + ": the same command continues from it");
+  }
+  return error;
 }
 
 // Computes EndEvent::host_sent. All ranks call it.

@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 class Gpus final : public CudaDevices {
  public:
   Gpus(const DriverTable& driver, const std::vector<int>& gpus) : CudaDevices(must(open_devices(driver, gpus))) {}
-  Result<std::unique_ptr<runtime::Backend>> bind(const xrun::Module&, const planner::Program&, const BoundMemory&,
+  Result<std::unique_ptr<runtime::Backend>> bind(const Module&, const planner::Program&, const BoundMemory&,
                                                  const runtime::BackendOptions&) const override {
     return Error{ErrorKind::kUsage, "", "there are no kernels"};
   }

@@ -1,5 +1,5 @@
 // Errors of driver calls: cause, fix and code.
-#include "runtime/device/cuda/driver_errors.h"
+#include "runtime/device/cuda/driver/driver_errors.h"
 
 #include <gmock/gmock.h>
 #include <set>

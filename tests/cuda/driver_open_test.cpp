@@ -1,5 +1,5 @@
 // The driver library is opened, or the reason is reported if it is missing or does not start.
-#include "runtime/device/cuda/driver_open.h"
+#include "runtime/device/cuda/driver/driver_open.h"
 
 #include <cstdlib>
 #include <gmock/gmock.h>

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/cuda/driver_open.h"
-#include "runtime/device/cuda/gpu_memory.h"
-#include "runtime/device/cuda/kernels.h"
-#include "runtime/device/cuda/stream.h"
+#include "runtime/device/cuda/driver/driver_open.h"
+#include "runtime/device/cuda/driver/gpu_memory.h"
+#include "runtime/device/cuda/driver/kernels.h"
+#include "runtime/device/cuda/driver/stream.h"
 #include "tests/support/cuda/fake_driver.h"
 #include "tests/support/golden.h"
 
@@ -47,7 +47,7 @@ struct Program {
   explicit Program(fake::Settings settings = {}) : driver(std::move(settings)) {
     must(start_driver(driver.table()));
     context = must(Context::open(driver.table(), 0));
-    module = must(Module::load(*context, "add.ptx", add_text()));
+    module = must(KernelModule::load(*context, "add.ptx", add_text()));
     add = must(module->find("add"));
     inputs = make_stream("inputs");
     compute = make_stream("compute");
@@ -141,7 +141,7 @@ struct Program {
 
   fake::FakeDriver driver;
   std::unique_ptr<Context> context;
-  std::unique_ptr<Module> module;
+  std::unique_ptr<KernelModule> module;
   Kernel add;
   std::unique_ptr<Stream> inputs;
   std::unique_ptr<Stream> compute;

@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "runtime/device/cuda/gpu_memory.h"
-#include "runtime/device/cuda/gpus.h"
+#include "runtime/device/cuda/driver/gpu_memory.h"
+#include "runtime/device/cuda/machine/gpus.h"
 #include "tests/cuda/fake_program.h"
+#include "tests/support/cuda/environment.h"
 
 namespace xrun::cuda {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::ExitedWithCode;
 
 // Opens the library and uses a GPU. Does not free some of its memory if `leaks` is set.
@@ -18,7 +20,7 @@ void use_gpu(bool leaks) {
   const DriverTable driver = must(open_driver(XRUN_FAKE_DRIVER));
   const auto context = must(Context::open(driver, 0));
   {
-    const auto module = must(Module::load(*context, "add.ptx", add_text()));
+    const auto module = must(KernelModule::load(*context, "add.ptx", add_text()));
     const auto stream = must(Stream::make(*context));
     const auto memory = must(GpuMemory::allocate(*context, kBytes));
     const std::vector<float> ones(kCount, 1);
@@ -38,7 +40,13 @@ void use_gpu(bool leaks) {
   }
 }
 
-TEST(FakeLibrary, AProgramOpensItByItsPath) {
+// Each test begins in a new process, also if earlier tests have started threads.
+class FakeLibrary : public ::testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(FakeLibrary, AProgramOpensItByItsPath) {
   EXPECT_EXIT(
       {
         use_gpu(false);
@@ -47,7 +55,7 @@ TEST(FakeLibrary, AProgramOpensItByItsPath) {
       ExitedWithCode(0), "^$");
 }
 
-TEST(FakeLibrary, ItPrintsItsFaultsWhenTheProgramEnds) {
+TEST_F(FakeLibrary, ItPrintsItsFaultsWhenTheProgramEnds) {
   EXPECT_EXIT(
       {
         use_gpu(true);
@@ -56,7 +64,7 @@ TEST(FakeLibrary, ItPrintsItsFaultsWhenTheProgramEnds) {
       ExitedWithCode(0), "fake driver: leak: cuDevicePrimaryCtxRelease_v2, buffer 2");
 }
 
-TEST(FakeLibrary, TheEnvironmentDescribesTheGpusThatDoctorPrints) {
+TEST_F(FakeLibrary, TheEnvironmentDescribesTheGpusThatDoctorPrints) {
   EXPECT_EXIT(
       {
         setenv("FAKE_CUDA_GPUS", "2", 1);
@@ -67,10 +75,10 @@ TEST(FakeLibrary, TheEnvironmentDescribesTheGpusThatDoctorPrints) {
         }
         std::exit(0);
       },
-      ExitedWithCode(0), "2 x xrun fake GPU 100, 1.0 GiB, compute capability 10.0\ndriver for CUDA 13.0; nothing runs");
+      ExitedWithCode(0), "2 x xrun fake GPU 100, 1.0 GiB, compute capability 10.0\ndriver for CUDA 13.0; without");
 }
 
-TEST(FakeLibrary, HiddenGpusAreReportedWithTheVariable) {
+TEST_F(FakeLibrary, HiddenGpusAreReportedWithTheVariable) {
   EXPECT_EXIT(
       {
         setenv("CUDA_VISIBLE_DEVICES", "", 1);
@@ -80,6 +88,19 @@ TEST(FakeLibrary, HiddenGpusAreReportedWithTheVariable) {
         std::exit(0);
       },
       ExitedWithCode(0), "none: the driver may use no GPU: CUDA_VISIBLE_DEVICES is \"\"; unset");
+}
+
+TEST(FakeEnvironment, VisibleGpusAreThoseThatTheVariableNames) {
+  const auto visible = [](const char* value) { return fake::visible_gpus(value, 3); };
+  EXPECT_THAT(visible("2,0"), ElementsAre(2, 0));
+  EXPECT_THAT(visible("GPU-00000002"), ElementsAre(1)) << "the beginning of a UUID";
+  EXPECT_THAT(visible((fake::uuid_of(2) + ",0").c_str()), ElementsAre(2, 0));
+  EXPECT_THAT(visible("1,7,0"), ElementsAre(1)) << "an entry without a GPU ends the list";
+  EXPECT_THAT(visible("1,x,0"), ElementsAre(1));
+  EXPECT_THAT(visible("GPU-0000"), ElementsAre()) << "three GPUs have this beginning";
+  EXPECT_THAT(visible("0,0"), ElementsAre());
+  EXPECT_THAT(visible(""), ElementsAre());
+  EXPECT_THAT(visible("-1"), ElementsAre());
 }
 
 }  // namespace

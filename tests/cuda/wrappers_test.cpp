@@ -122,7 +122,7 @@ TEST(Wrappers, AnotherThreadMakesTheContextCurrent) {
 
 TEST(Wrappers, AKernelThatTheDriverRefusesIsReportedWithItsLog) {
   Program at;
-  const auto wrong = Module::load(
+  const auto wrong = KernelModule::load(
       *at.context, "own.ptx", ".version 8.0\n.target sm_80\n.address_size 64\n.entry own()\n{\nbogus.u32 %r1;\n}\n");
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, "XG0855");
@@ -136,8 +136,8 @@ TEST(Wrappers, AKernelThatTheDriverRefusesIsReportedWithItsLog) {
 
 TEST(Wrappers, AKernelForANewerGpuIsRefused) {
   Program at({.capability = 80});
-  const auto newer =
-      Module::load(*at.context, "new.ptx", ".version 8.0\n.target sm_90\n.address_size 64\n.entry one()\n{\nret;\n}\n");
+  const auto newer = KernelModule::load(*at.context, "new.ptx",
+                                        ".version 8.0\n.target sm_90\n.address_size 64\n.entry one()\n{\nret;\n}\n");
   ASSERT_FALSE(newer.ok());
   EXPECT_THAT(newer.error().message, HasSubstr("CUDA_ERROR_NO_BINARY_FOR_GPU, 209): the kernels are for sm_90"));
   EXPECT_EQ(print(at.finish()), "");

@@ -48,20 +48,28 @@ class GuardedDevice final : public CpuDevice {
 class GuardedDeviceSet final : public DeviceSet {
  public:
   // `seed` determines the order of copies.
-  explicit GuardedDeviceSet(std::span<const int> threads, uint32_t seed = 0)
-      : cpus_(make_cpu_devices(threads)), late_(std::make_unique<LateWork>(seed)) {
+  //   copies_inputs  only kCopy instructions of the program may read the arena of the host, as for GPUs; otherwise all
+  //                  instructions may
+  explicit GuardedDeviceSet(std::span<const int> threads, uint32_t seed = 0, bool copies_inputs = false)
+      : host_guard_(copies_inputs ? std::make_shared<Guard>() : guard_),
+        cpus_(make_cpu_devices(threads)),
+        late_(std::make_unique<LateWork>(seed)) {
     for (const auto& device : cpus_->devices()) {
       devices_.push_back(std::make_unique<GuardedDevice>(guard_, static_cast<CpuDevice&>(*device), *late_));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
   Result<std::unique_ptr<HostArena>> map_host(Bytes bytes) const override {
-    return std::unique_ptr<HostArena>(std::make_unique<GuardedArena>(guard_, bytes));
+    return std::unique_ptr<HostArena>(std::make_unique<GuardedArena>(host_guard_, bytes));
   }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
                                         const BoundMemory& memory, const BackendOptions& options) const override {
     XRUN_ASSIGN(auto backend, make_cpu_backend(module, program, memory, *this, options));
-    return std::unique_ptr<Backend>(std::make_unique<LateBackend>(program, *late_, std::move(backend)));
+    auto late = std::make_unique<LateBackend>(program, *late_, std::move(backend));
+    if (host_guard_ != guard_) {
+      late->open_for_copies(*host_guard_);
+    }
+    return std::unique_ptr<Backend>(std::move(late));
   }
 
   const std::shared_ptr<Guard>& guard() const { return guard_; }
@@ -69,6 +77,7 @@ class GuardedDeviceSet final : public DeviceSet {
 
  private:
   std::shared_ptr<Guard> guard_ = std::make_shared<Guard>();
+  std::shared_ptr<Guard> host_guard_;  // that of the arena of the host
   std::unique_ptr<DeviceSet> cpus_;
   std::unique_ptr<LateWork> late_;
   std::vector<std::unique_ptr<Device>> devices_;

@@ -16,6 +16,7 @@
 #include "ops/workers.h"
 #include "planner/program/program.h"
 #include "runtime/device/backend.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/late_work.h"
 
 namespace xrun::runtime::testing {
@@ -44,6 +45,9 @@ class LateBackend final : public Backend, private InstructionEvents {
       : LateBackend(program, late, *computes) {
     owned_ = std::move(computes);
   }
+
+  // From now on kCopy instructions run while the memory of this guard, which outlives the backend, is open.
+  void open_for_copies(Guard& guard) { copied_ = &guard; }
 
   // The largest number of instructions that one device had queued and not run.
   int64_t longest_queue() const { return longest_; }
@@ -131,12 +135,19 @@ class LateBackend final : public Backend, private InstructionEvents {
 
   // Runs an instruction, and waits for its end.
   Status compute(const planner::Instruction& instruction) {
+    Guard* const guard = instruction.kind == planner::Kind::kCopy ? copied_ : nullptr;
+    if (guard != nullptr) {
+      guard->begin();
+    }
     std::unique_lock lock(mutex_);
     over_ = false;
     lock.unlock();
     computes_.start(instruction, *this);
     lock.lock();
     ended_.wait(lock, [this] { return over_; });
+    if (guard != nullptr) {
+      guard->end();
+    }
     return std::exchange(status_, Status());
   }
   bool begins(const planner::Instruction&) override { return true; }
@@ -165,6 +176,7 @@ class LateBackend final : public Backend, private InstructionEvents {
   std::optional<Error> not_finite_;
   ChangeGuard* guard_ = nullptr;
   RowGuard rows_;
+  Guard* copied_ = nullptr;
   std::mutex mutex_;
   std::condition_variable ended_;
   bool over_ = false;  // guarded by mutex_

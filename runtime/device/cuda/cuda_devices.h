@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/cuda_memory.h"
+#include "runtime/device/cuda/driver/context.h"
 #include "runtime/device/cuda/stream_worker.h"
 #include "runtime/device/device.h"
 

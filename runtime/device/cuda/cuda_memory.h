@@ -5,7 +5,7 @@
 #include <mutex>
 #include <span>
 
-#include "runtime/device/cuda/gpu_memory.h"
+#include "runtime/device/cuda/driver/gpu_memory.h"
 #include "runtime/device/cuda/stream_worker.h"
 #include "runtime/device/device.h"
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "planner/program/program.h"
@@ -24,23 +25,32 @@ class InstructionQueue {
   // Call between steps, before the first `start` of a step. `guard`: called before an instruction is queued; may be
   // null.
   void begin_step(runtime::ChangeGuard* guard) { guard_ = guard; }
+  // Call between steps: whether the GPUs measure the time of each instruction, which InstructionEvents::ran reports.
+  void measure(bool wanted) { measures_ = wanted; }
   // Starts an instruction, as Backend::start describes it.
   void start(const planner::Instruction& instruction, runtime::InstructionEvents& events);
+  // Calls the guard, and then queues the instruction in `stream` by the calling thread.
+  Status queue(const planner::Instruction& instruction, Stream& stream) const;
 
  private:
   struct Entry {
     InstructionQueue* self = nullptr;
     const planner::Instruction* instruction = nullptr;
     runtime::InstructionEvents* events = nullptr;
+    std::unique_ptr<Event> begin;  // null until the instruction is measured
+    std::unique_ptr<Event> end;
+    bool measured = false;  // both events are recorded in this step
   };
+  Status queue_measured(Entry& entry, Stream& stream);
+  void call_guard(const planner::Instruction& instruction) const;
   static void run_task(void* entry, int32_t argument);
   static void ended(void* entry, Status status);
-  Status queue(const planner::Instruction& instruction, Stream& stream) const;
   StreamWorker& worker_of(const planner::Instruction& instruction) const;
 
   const CudaDevices& devices_;
   const Launch launch_;
   runtime::ChangeGuard* guard_ = nullptr;
+  bool measures_ = false;
   std::vector<Entry> entries_;  // index: instruction
 };
 

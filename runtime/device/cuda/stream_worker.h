@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/device/cuda/stream.h"
+#include "runtime/device/cuda/driver/stream.h"
 #include "runtime/device/device.h"
 
 namespace xrun::cuda {

@@ -90,7 +90,8 @@ Status BoundSession::bind(const DeviceSet& devices, const SessionOptions& option
   if (module_.train.compress.is_on()) {
     exchanges_ = exchanges;
   }
-  if (options.sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
+  const bool has_one_worker = program_.devices == 1 && program_.threads[0] == 1;
+  if (options.sequential || (has_one_worker && !backend_->orders())) {
     XRUN_ASSIGN(executor_, make_sequential_executor(program_, *backend_, std::move(exchanges), check_.get()));
     return {};
   }

@@ -48,6 +48,19 @@ TEST(GuardedDevice, InstructionsReadTheHostArenaAtAddressesThatTheHostCannotUse)
   EXPECT_EQ(found, std::byte{7});
 }
 
+TEST(GuardedDevice, TasksCannotReadTheHostArenaOfAProgramThatCopiesInputs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::vector<int> threads{1};
+  const testing::GuardedDeviceSet devices(threads, 0, true);
+  const auto arena = devices.map_host(4096).value();
+  const std::byte* const address = arena->kernel_address(64);
+  const auto read = [&](Device&) {
+    read_byte(address);
+    return Status();
+  };
+  EXPECT_DEATH((void)run_on_each(devices, read), "");
+}
+
 // Work that waits keeps the copy from being made.
 TEST(GuardedDevice, AnotherThreadMakesCopiesAfterTheCallThatBeginsThem) {
   const std::vector<int> threads{1, 1};

@@ -49,7 +49,8 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
   XRUN_ASSIGN(const planner::Program program, make_program(prepared, choice));
   std::unique_ptr<DeviceSet> devices = make_cpu_devices(program.threads);
   if (on == On::kGuarded) {
-    devices = std::make_unique<testing::GuardedDeviceSet>(program.threads, static_cast<uint32_t>(choice.text().size()));
+    devices = std::make_unique<testing::GuardedDeviceSet>(program.threads, static_cast<uint32_t>(choice.text().size()),
+                                                          choice.own_memory);
   }
   const bool sequential = on == On::kOracle;
   // The memory plan is checked during the run, except on devices that order: if a buffer is touched outside its live
@@ -248,6 +249,22 @@ TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
   std::vector<Case> cases = all_cases(hard_model(), precisions);
   std::erase_if(cases, [](const Case& one) { return one.choice.devices == 1 && one.choice.threads == 1; });
   cases = cover_pairs(std::move(cases), all ? 1500 : 0, 30);
+  for (const PrecisionMode precision : precisions) {
+    SCOPED_TRACE(static_cast<int>(precision));
+    expect_one_result(hard_model(precision), choices_in(precision, cases), On::kGuarded);
+  }
+}
+
+// Programs as for GPUs: inputs are copied to the devices, no other instruction can read the memory of the host, and
+// values that are passed on lie value by value.
+TEST(Determinism, DevicesToWhichInputsAreCopiedGiveTheSameBits) {
+  const std::vector<PrecisionMode> precisions(std::begin(kPrecisions), std::end(kPrecisions));
+  std::vector<Case> cases = all_cases(hard_model(), precisions);
+  std::erase_if(cases, [](const Case& one) { return one.choice.threads != one.choice.devices; });
+  for (Case& one : cases) {
+    one.choice.own_memory = true;
+  }
+  cases = cover_pairs(std::move(cases), 0, 31);
   for (const PrecisionMode precision : precisions) {
     SCOPED_TRACE(static_cast<int>(precision));
     expect_one_result(hard_model(precision), choices_in(precision, cases), On::kGuarded);

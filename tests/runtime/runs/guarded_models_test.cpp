@@ -3,56 +3,28 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-#include "graph/base/random.h"
-#include "lang/frontend.h"
-#include "ops/op.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session/session.h"
+#include "tests/runtime/runs/model_files.h"
 #include "tests/runtime/runs/plan_maker.h"
 #include "tests/support/guarded_device.h"
 
 namespace xrun::runtime {
 namespace {
 
+using testing::fill;
+using testing::load_module;
+using testing::ModelFile;
 using testing::PlanChoice;
 using testing::Prepared;
 
-constexpr int64_t kRows = 16;
-constexpr int64_t kLabels = 10;  // labels of all models are drawn below this number
-
-// Returns the module of a file, with a batch of four row blocks.
-Module load_module(const std::string& name, const std::string& precision) {
-  SourceMap sources;
-  Diagnostics diagnostics;
-  lang::FrontendOptions options{.ops = &ops::registry()};
-  options.sets = {{"train.batch", std::to_string(kRows)},
-                  {"train.norm_rows", std::to_string(kRows / 4)},
-                  {"train.precision", precision}};
+// The file with the settings of these tests.
+ModelFile file_of(const std::string& name, const std::string& precision) {
+  ModelFile file{.path = "models/" + name + ".xgraph", .precision = precision};
   if (name == "synthetic") {
-    options.sets.emplace_back("classes", "5000");
+    file.sets.push_back({"classes", "5000"});
   }
-  auto file = lang::load(std::string(XRUN_SOURCE_DIR) + "/models/" + name + ".xgraph", sources, diagnostics, options);
-  XRUN_CHECK(file.has_value(), name + " does not check");
-  return std::move(file->module);
-}
-
-// Fills inputs with numbers between -1 and 1, and labels with small class numbers.
-void fill(const Graph& graph, const BatchView& slot) {
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const TensorType& type = graph.value(graph.inputs[i].value).type;
-    if (slot.inputs[i] == nullptr) {
-      continue;
-    }
-    if (type.dtype == DType::kF32) {
-      const RandomStream random(5, i);
-      random.fill_normal(
-          0, {reinterpret_cast<float*>(slot.inputs[i]), static_cast<size_t>(type.elements(kRows, kRows / 4))});
-      continue;
-    }
-    for (int64_t row = 0; row < kRows; ++row) {
-      reinterpret_cast<int32_t*>(slot.inputs[i])[row] = static_cast<int32_t>(row % kLabels);
-    }
-  }
+  return file;
 }
 
 Result<std::string> train(const Prepared& prepared, const PlanChoice& choice, bool guarded) {
@@ -65,7 +37,7 @@ Result<std::string> train(const Prepared& prepared, const PlanChoice& choice, bo
               Session::create(prepared.module, program, *devices, {.isa = prepared.isa, .check_memory = !guarded}));
   session->state().initialise(1);
   XRUN_TRY(session->weights_changed());
-  fill(prepared.module.graph, session->ring()[0]);
+  fill(prepared.module.graph, {}, session->ring()[0]);
   for (int step = 0; step < 2; ++step) {
     XRUN_TRY(session->step(step, 0.001, 0));
   }
@@ -75,13 +47,13 @@ Result<std::string> train(const Prepared& prepared, const PlanChoice& choice, bo
 // A session of a model on two guarded devices.
 struct GuardedSession {
   explicit GuardedSession(const std::string& model)
-      : prepared(testing::prepare_for(load_module(model, "f32"))),
+      : prepared(testing::prepare_for(load_module(file_of(model, "f32")))),
         program(testing::make_program(prepared, {.devices = 2, .threads = 3, .stages = 2, .micro_batches = 2}).value()),
         devices(program.threads),
         session(Session::create(prepared.module, program, devices, {.isa = prepared.isa}).value()) {
     session->state().initialise(1);
     XRUN_CHECK(session->weights_changed().ok(), "no prepared weights");
-    fill(prepared.module.graph, session->ring()[0]);
+    fill(prepared.module.graph, {}, session->ring()[0]);
   }
   Prepared prepared;
   planner::Program program;
@@ -135,7 +107,7 @@ TEST(GuardedSessions, AValueThatIsNotFiniteIsReportedAtTheEndOfTheStepWithoutAnU
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, "XG0810");
   EXPECT_EQ(session.state().weights_digest(), before);
-  fill(graph, session.ring()[0]);
+  fill(graph, {}, session.ring()[0]);
   EXPECT_TRUE(session.step(0, 0.001, 0).ok());
 }
 
@@ -157,7 +129,7 @@ class GuardedModels : public ::testing::TestWithParam<std::tuple<const char*, co
 
 TEST_P(GuardedModels, TrainWithTheSameBitsOnGuardedDevices) {
   const auto& [name, precision] = GetParam();
-  const Prepared prepared = testing::prepare_for(load_module(name, precision));
+  const Prepared prepared = testing::prepare_for(load_module(file_of(name, precision)));
   const Result<std::string> expected = train(prepared, {}, false);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   const Result<std::string> got =

@@ -7,6 +7,7 @@
 
 #include "graph/passes/pipeline.h"
 #include "ops/facts/facts.h"
+#include "ops/facts/gpu_facts.h"
 #include "ops/op.h"
 #include "planner/cost/cost_model.h"
 #include "planner/emit/emit.h"
@@ -32,6 +33,7 @@ struct PlanChoice {
   int kept_blocks = 0;         // class blocks whose logits each shard keeps; limited by its number of blocks
   int nodes = 1;               // nodes, each with a contiguous range of the devices
   bool early_buckets = false;  // Decision::early_buckets, with a bucket for each gradient
+  bool own_memory = false;     // devices with memory of their own, to which inputs are copied, like GPUs
 
   std::string text() const {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
@@ -39,7 +41,7 @@ struct PlanChoice {
            std::to_string(micro_batches) + (pipeline == PipelineKind::kGpipe ? ", gpipe" : ", 1f1b") +
            (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") +
            ", kept_blocks " + std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "") +
-           (early_buckets ? ", early buckets" : "");
+           (early_buckets ? ", early buckets" : "") + (own_memory ? ", memory of their own" : "");
   }
 };
 
@@ -50,6 +52,7 @@ struct Prepared {
   KernelFacts training_facts;
   KernelFacts inference_facts;
   ops::Isa isa = ops::Isa::kAvx2;
+  const GpuDef* gpu = nullptr;  // the kind of GPU for which programs are made; null: CPUs
 };
 
 inline Prepared prepare_for(const Module& module, ops::Isa isa = ops::detect_isa()) {
@@ -62,6 +65,21 @@ inline Prepared prepare_for(const Module& module, ops::Isa isa = ops::detect_isa
     XRUN_CHECK(facts.ok(), facts.ok() ? "" : facts.error().message);
     (training ? prepared.module : prepared.inference) = std::move(ready).value();
     (training ? prepared.training_facts : prepared.inference_facts) = std::move(facts).value();
+  }
+  return prepared;
+}
+
+// Likewise for programs of GPUs.
+inline Prepared prepare_for_gpus(const Module& module, const char* gpu = "h100") {
+  Prepared prepared;
+  prepared.gpu = find_gpu(gpu);
+  XRUN_CHECK(prepared.gpu != nullptr, "no GPU has this name");
+  for (const bool training : {true, false}) {
+    auto ready = prepare(module, ops::registry(), {.training = training});
+    XRUN_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
+    (training ? prepared.training_facts : prepared.inference_facts) =
+        ops::gpu_facts(ready->graph, ready->train.norm_rows, training, true, *prepared.gpu);
+    (training ? prepared.module : prepared.inference) = std::move(ready).value();
   }
   return prepared;
 }
@@ -81,8 +99,15 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   for (const Head& head : module.graph.heads) {
     module.schedule.shards.push_back({.head = head.name, .shards = choice.shards});
   }
-  planner::Machine machine =
-      planner::make_machine({}, {.devices = choice.devices, .threads = choice.threads}, choice.threads, kGiB);
+  const bool own_memory = choice.own_memory || prepared.gpu != nullptr;
+  const int threads = own_memory ? choice.devices : choice.threads;  // a GPU counts as one worker
+  planner::Machine machine = planner::make_machine({}, {.devices = choice.devices, .threads = threads}, threads, kGiB);
+  if (own_memory) {
+    const GpuDef& gpu = prepared.gpu != nullptr ? *prepared.gpu : *find_gpu("h100");
+    machine.gpu = gpu.name;
+    machine.device_memory = gpu.memory;
+    machine.device_link = gpu.link_rate;
+  }
   for (int device = 0; choice.nodes > 1 && device < choice.devices; ++device) {
     machine.device_nodes.push_back(device * choice.nodes / choice.devices);
   }

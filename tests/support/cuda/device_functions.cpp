@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "runtime/device/cuda/driver_errors.h"
+#include "runtime/device/cuda/driver/driver_errors.h"
 #include "tests/support/cuda/functions.h"
 #include "tests/support/cuda/state.h"
 
@@ -100,7 +100,11 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   if (!has(call.state(), device) || length < 1) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  const std::string text = fmt::format("xrun fake GPU {}", call.state().settings.capability);
+  const Settings& settings = call.state().settings;
+  const auto gpu = static_cast<size_t>(device);
+  const std::string text = gpu < settings.names.size() && !settings.names[gpu].empty()
+                               ? settings.names[gpu]
+                               : fmt::format("xrun fake GPU {}", settings.capability);
   name[text.copy(name, static_cast<size_t>(length) - 1)] = '\0';
   return CUDA_SUCCESS;
 }
@@ -128,6 +132,18 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       *value = call.state().settings.capability % 10;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      *value = 1'500'000;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = 16;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      *value = 1'000'000;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      *value = 256;
       return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_VALUE;

@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <sys/mman.h>
 
 #include "graph/base/check.h"
+#include "tests/support/cuda/environment.h"
 #include "tests/support/cuda/functions.h"
 #include "tests/support/cuda/state.h"
 #include "tests/support/sanitized.h"
@@ -23,23 +23,6 @@ constexpr uint64_t kPage = 4096;
 std::atomic<State*> active{nullptr};
 std::atomic<uint64_t> states{0};  // number of states that were created
 struct sigaction earlier_action;
-
-int number_of(const char* variable, int otherwise) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
-}
-
-Settings settings_of_environment() {
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const bool hidden = visible != nullptr && (*visible == '\0' || *visible == '-');
-  return {.gpus = hidden ? 0 : number_of("FAKE_CUDA_GPUS", 1),
-          .capability = number_of("FAKE_CUDA_CAPABILITY", 90),
-          .memory = static_cast<uint64_t>(number_of("FAKE_CUDA_MEMORY_MIB", 1024)) << 20,
-          .version = number_of("FAKE_CUDA_VERSION", 13000),
-          .seed = static_cast<uint64_t>(number_of("FAKE_CUDA_SEED", 1)),
-          .background = true,
-          .errors = {}};
-}
 
 // The fake driver of a program that has loaded it as a library. It prints its faults when the program ends.
 class LibraryDriver {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/cuda/driver_table.h"
+#include "runtime/device/cuda/driver/driver_table.h"
 #include "tests/support/cuda/fault.h"
 
 namespace xrun::cuda::fake {
@@ -24,8 +24,10 @@ struct InjectedError {
 
 struct Settings {
   int gpus = 1;
-  int capability = 90;  // 80, 90 or 100
+  std::vector<std::string> names = {};  // names of the GPUs; those without a name are "xrun fake GPU 90"
+  int capability = 90;                  // 80, 90 or 100; with other values, kernels do not run
   uint64_t memory = uint64_t{1} << 30;
+  uint64_t used = 0;    // the part of the memory of each GPU that other programs use
   int version = 13000;  // version of CUDA
   uint64_t seed = 1;    // determines the order of work, and the orders of warps
   // Whether a thread of the driver runs work while functions of the host (cuLaunchHostFunc) are queued. The seed does
@@ -33,6 +35,7 @@ struct Settings {
   // ended, or copy synchronously.
   bool background = false;
   std::vector<InjectedError> errors;
+  std::string blocks;  // the function whose calls never return, as if the driver were damaged
 };
 
 // REQUIRES: no other FakeDriver exists. Threads: any may call the functions of the table.

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "runtime/device/cuda/driver_table.h"
+#include "runtime/device/cuda/driver/driver_table.h"
 
 #define XRUN_FAKE(symbol) \
   __attribute__((visibility("default"))) std::remove_pointer_t<decltype(DriverTable::symbol)> symbol

@@ -114,7 +114,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   Call call("cuMemGetInfo_v2", Call::Needs::kContext);
   if (!call.refused()) {
     *total = call.state().settings.memory;
-    *free = *total - used_bytes(call.state(), call.gpu());
+    *free = *total - call.state().settings.used - used_bytes(call.state(), call.gpu());
   }
   return call.result();
 }
@@ -128,7 +128,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   if (bytes == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (bytes > state.settings.memory - used_bytes(state, call.gpu())) {
+  if (bytes > state.settings.memory - state.settings.used - used_bytes(state, call.gpu())) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const std::string name = fmt::format("buffer {}", state.buffers.size() + 1);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/cuda/driver_types.h"
+#include "runtime/device/cuda/driver/driver_types.h"
 #include "tests/support/cuda/access_log.h"
 #include "tests/support/ptx/launch.h"
 

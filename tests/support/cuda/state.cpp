@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include "runtime/device/cuda/driver_errors.h"
+#include "runtime/device/cuda/driver/driver_errors.h"
 
 namespace xrun::cuda::fake {
 
@@ -128,6 +129,9 @@ void State::join_host_clock(const Clock& clock) {
 }
 
 Call::Call(const char* symbol, Needs needs) : symbol_(symbol), state_(State::current()), lock_(state_.mutex) {
+  while (state_.settings.blocks == symbol_) {
+    ::pause();
+  }
   state_.report_host_accesses();
   if (in_host_function()) {
     result_ = fail(FaultKind::kHostFunction, CUDA_ERROR_NOT_PERMITTED, "a function of the host called the driver");

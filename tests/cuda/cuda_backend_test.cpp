@@ -1,0 +1,54 @@
+// Programs on GPUs of the fake driver, which executes the PTX of their kernels, compared with processors.
+#include "runtime/device/cuda/cuda_backend.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "tests/cuda/gpu_run.h"
+
+namespace xrun::cuda {
+namespace {
+
+const ModelOptions kDense{.layers = 2, .input = 8, .width = 16, .classes = 6, .batch = 16, .norm_rows = 4};
+
+// Products of GPUs sum in another order than those of processors.
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected, float tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], tolerance * std::fmax(1.0F, std::fabs(expected[i]))) << "row " << i;
+  }
+}
+
+TEST(CudaBackend, ForwardPassesHaveTheLogitsOfProcessors) {
+  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+    ModelOptions options = kDense;
+    options.precision = precision;
+    const auto expected = run_on_processors(options, 2, false);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    std::vector<float> first;
+    for (const PlanChoice& choice :
+         {PlanChoice{}, PlanChoice{.micro_batches = 2}, PlanChoice{.devices = 2, .stages = 2, .micro_batches = 4},
+          PlanChoice{.devices = 2, .replicas = 2, .micro_batches = 2}}) {
+      const auto got = run_on_gpus(options, choice, 2, {.capability = 90, .seed = 3}, false);
+      ASSERT_TRUE(got.ok()) << choice.text() << ": " << got.error().message;
+      expect_near(got->losses, expected->losses, precision == PrecisionMode::kF32 ? 1e-5F : 2e-2F);
+      first = first.empty() ? got->losses : first;
+      EXPECT_EQ(got->losses, first) << choice.text() << ": a plan has other bits";
+    }
+  }
+}
+
+TEST(CudaBackend, APlanForProcessorsIsRefused) {
+  const Prepared prepared = runtime::testing::prepare_for(make_module(kDense));
+  const planner::Program program = make_program(prepared, {}, false).value();
+  fake::FakeDriver driver;
+  must(start_driver(driver.table()));
+  auto devices = must(make_cuda_devices(driver.table(), std::vector<int>{0}));
+  const auto refused = runtime::Session::create(prepared.inference, program, *devices, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0625");
+  EXPECT_EQ(refused.error().message, "the plan is for processors, but its devices are GPUs");
+}
+
+}  // namespace
+}  // namespace xrun::cuda
