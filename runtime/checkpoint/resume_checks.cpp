@@ -24,7 +24,7 @@ std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
       others += fmt::format("{}{} {} (now {})", others.empty() ? "" : ", ", what, then, now);
     }
   };
-  compare("instruction set", manifest.isa, run.isa);
+  compare("kernels for", manifest.isa, run.isa);
   if (run.deterministic) {
     compare("xrun", manifest.version, run.version);
     for (const auto& [name, version] : run.libraries) {

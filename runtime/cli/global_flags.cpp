@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "runtime/cli/command_line.h"
-#include "runtime/cli/console/counts.h"
+#include "runtime/cli/console/device_flag.h"
 
 namespace xrun::cli {
 namespace {
@@ -105,8 +106,10 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--threads", g.threads,
                  "number of threads of all devices together, at least one each (default: the number of cores)")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core, at most one per thread)")
-      ->type_name("COUNT");
+  app.add_option("--devices", line.devices,
+                 "number of CPU devices (default: one per core, at most one per thread), or GPUs: cuda for all, or "
+                 "their numbers, as in cuda:0,1")
+      ->type_name("DEVICES");
   app.add_option("--cost", g.cost, "times of operators: analytic (default), or measured on this machine")
       ->check(CLI::IsMember({"analytic", "measured"}));
   app.option_defaults()->group("Options");
@@ -146,21 +149,19 @@ Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words
   if (line.devices.empty()) {
     return {};
   }
-  if (line.devices.rfind("cuda", 0) == 0) {
-    return usage_fault(as_given("--devices", line.devices) + ": GPUs are not yet supported by this build",
-                       "give a number of CPU devices: --devices 2");
+  auto devices = parse_device_flag(line.devices);
+  if (!devices.ok()) {
+    const Error& fault = devices.error();
+    return usage_fault(as_given("--devices", line.devices) + " " + fault.message, fault.help);
   }
-  const int64_t count = parse_count(line.devices).value_or(0);
-  if (count < 1 || count > 1024) {
-    return usage_fault(as_given("--devices", line.devices) + " is not a number of devices from 1 to 1024",
-                       "give a number of CPU devices: --devices 2");
-  }
-  if (const int threads = line.global.threads; threads > 0 && threads < count) {
+  const int count = devices->count;
+  if (const int threads = line.global.threads; threads > 0 && threads < count && !devices->gpus) {
     return usage_fault(as_given("--threads", std::to_string(threads)) + " has too few threads for " +
                            as_given("--devices", line.devices) + ": each device has at least one",
                        fmt::format("give at least --threads {}, or leave --threads out", count));
   }
-  line.global.devices = static_cast<int>(count);
+  line.global.devices = count;
+  line.global.gpus = std::move(devices->gpus);
   return {};
 }
 

@@ -21,8 +21,9 @@ CommandResult doctor(Environment environment, const std::vector<std::string>& fl
 TEST(GpusOfTheMachine, DoctorListsThem) {
   const CommandResult result = doctor({{"FAKE_CUDA_GPUS", "2"}, {"FAKE_CUDA_MEMORY_MIB", "2048"}});
   EXPECT_EQ(result.exit, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("\n  gpu      2 x xrun fake GPU 90, 2.0 GiB, compute capability 9.0\n"
-                                    "           driver for CUDA 13.0; nothing runs on a GPU yet"));
+  EXPECT_THAT(result.out,
+              HasSubstr("\n  gpu      2 x xrun fake GPU 90, 2.0 GiB, compute capability 9.0\n"
+                        "           driver for CUDA 13.0; without `--devices cuda`, devices are CPU cores\n"));
   EXPECT_EQ(result.err, "");
   const auto json = nlohmann::json::parse(doctor({{"FAKE_CUDA_CAPABILITY", "100"}}, {"--format", "json"}).out);
   EXPECT_EQ(json["gpus"].dump(), R"([{"capability":"10.0","memory":1073741824,"name":"xrun fake GPU 100"}])");
@@ -44,6 +45,16 @@ TEST(GpusOfTheMachine, ADamagedDriverIsReportedWithWhatToInstall) {
   EXPECT_THAT(result.out, HasSubstr("gpu      none: the GPU driver cannot be opened: "));
   EXPECT_THAT(result.out, HasSubstr("libcuda.so.1"));
   EXPECT_THAT(result.out, HasSubstr("install NVIDIA's driver"));
+}
+
+TEST(GpusOfTheMachine, DoctorListsThoseThatAreVisible) {
+  EXPECT_THAT(doctor({{"FAKE_CUDA_GPUS", "3"},
+                      {"FAKE_CUDA_NAMES", "NVIDIA L4,NVIDIA H200,NVIDIA L40S"},
+                      {"CUDA_VISIBLE_DEVICES", "2,1"}})
+                  .out,
+              HasSubstr("\n  gpu      1 x NVIDIA L40S, 1.0 GiB, compute capability 9.0\n"
+                        "           1 x NVIDIA H200, 1.0 GiB, compute capability 9.0\n"
+                        "           CUDA_VISIBLE_DEVICES is \"2,1\" and hides all other GPUs\n"));
 }
 
 }  // namespace

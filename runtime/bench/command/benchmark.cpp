@@ -36,12 +36,12 @@ std::string markdown_of(const BenchReport& report) {
 // The first given flag that chooses a model or a plan; empty if there is no such flag. Benchmarks use no such flag, but
 // `bench data` reads a model file, whose options can be set.
 std::string idle_flag(const GlobalOptions& options, bool reads_file) {
-  return !options.sets.empty() && !reads_file ? "--set"
-         : !options.run.empty()               ? "--run"
-         : !options.cluster.empty()           ? "--cluster"
-         : !options.schedule.empty()          ? "--schedule"
-         : options.devices > 0                ? "--devices"
-                                              : "";
+  return !options.sets.empty() && !reads_file  ? "--set"
+         : !options.run.empty()                ? "--run"
+         : !options.cluster.empty()            ? "--cluster"
+         : !options.schedule.empty()           ? "--schedule"
+         : options.devices > 0 || options.gpus ? "--devices"
+                                               : "";
 }
 
 std::unique_ptr<Benchmark> make_benchmark(std::string_view name, const BenchArgs& args) {

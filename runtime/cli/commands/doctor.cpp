@@ -14,7 +14,7 @@
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/console.h"
 #include "runtime/device/cpu/placement.h"
-#include "runtime/device/cuda/gpus.h"
+#include "runtime/device/cuda/machine/gpu_probe.h"
 #include "runtime/device/host.h"
 #include "runtime/device/libraries.h"
 
@@ -48,6 +48,11 @@ std::string describe_cache() {
              ? directory
              : directory + " cannot be written: fonts are drawn and kernels timed again each time";
 }
+
+// The longest time of a detection of GPUs. A driver that is not loaded needs some seconds for a machine of eight GPUs.
+constexpr Seconds kMostDetection = 20;
+
+cuda::Gpus detect_gpus() { return cuda::GpuProbe().wait(kMostDetection); }
 
 // The cores that this process may use, by NUMA node.
 std::map<int, int> cores_by_node() {
@@ -90,7 +95,7 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
     json["compiler_failure"] = jit.failure->message;
   }
   json["gpus"] = nlohmann::ordered_json::array();
-  const cuda::Gpus gpus = cuda::detect_gpus();
+  const cuda::Gpus gpus = detect_gpus();
   json["cuda"] = {{"driver", gpus.driver}, {"error", gpus.error}};
   for (const cuda::Gpu& gpu : gpus.found) {
     json["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory}, {"capability", gpu.capability}});
@@ -124,7 +129,7 @@ Outcome<int> run_doctor(const GlobalOptions& options) {
   out += row("library", libraries);
   out += row("compiler", describe_compiler());
   std::string gpu = "gpu";
-  for (const std::string& line : cuda::describe(cuda::detect_gpus())) {
+  for (const std::string& line : cuda::describe(detect_gpus())) {
     out += row(std::exchange(gpu, ""), line);
   }
   out += row("files", describe_cache());

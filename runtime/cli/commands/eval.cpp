@@ -159,7 +159,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
   }
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
-  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto devices, start_devices(planned, planned.plan.inference));
   XRUN_ASSIGN(const auto sources,
               open_row_sources(planned, names, {classes, info->manifest.scales}, events, {.measures = wanted}));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));

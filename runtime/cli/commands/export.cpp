@@ -106,7 +106,7 @@ Result<Exported> export_model(const PlannedModel& planned, const ExportArgs& arg
   XRUN_ASSIGN(exported.graph, ops::to_onnx(module.model, module.graph, options));
   XRUN_TRY(runtime::check_data_place(exported.graph, args.output));
   exported.graph.metadata = {{"xrun.checkpoint_step", std::to_string(info.manifest.step)}};
-  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto devices, start_devices(planned, planned.plan.inference));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   XRUN_ASSIGN(const auto folder, TemporaryFolder::next_to(args.output, kOnnxKind.code));
   const std::string name = fs::path(args.output).filename();

@@ -84,7 +84,7 @@ Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
   XRUN_TRY(Subject::check(planned, args));
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
-  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto devices, start_devices(planned, planned.plan.inference));
   XRUN_ASSIGN(Subject subject, Subject::open(planned, args, {classes, info->manifest.scales}, events));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
   Predicted predicted{.rows = subject.count()};

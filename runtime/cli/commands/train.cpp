@@ -3,6 +3,7 @@
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include <cstdio>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -28,6 +29,7 @@
 #include "runtime/cluster/sleeping_launcher.h"
 #include "runtime/cluster/stop_signals.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/device/cuda/machine/gpu_probe.h"
 #include "runtime/train/clock/large_batch.h"
 #include "runtime/train/clock/rate.h"
 #include "runtime/train/knn/knn_graphs.h"
@@ -174,8 +176,16 @@ class Training {
 
   // Trains. Returns the exit code.
   Outcome<int> run() {
+    std::optional<cuda::GpuProbe> probe;
+    if (may_name_gpus()) {
+      probe.emplace();  // it runs while the plan is made
+    }
     XRUN_ASSIGN(PlannedModel planned, plan());
     announce(planned);
+    if (probe && !planned.plan.machine.has_gpus()) {
+      name_gpus(*probe);
+    }
+    probe.reset();
     XRUN_TRY(open(std::move(planned)));
     return train();
   }
@@ -185,6 +195,13 @@ class Training {
   Outcome<PlannedModel> plan();
   // Makes the sink of the events and reports the plan.
   void announce(const PlannedModel& planned);
+  // Whether a note about GPUs of this machine would be shown and could be followed.
+  bool may_name_gpus() const {
+    return job_.world == nullptr && given_.devices == 0 && !given_.gpus && !given_.quiet && given_.progress != "none" &&
+           !is_plan_file(args_.file);
+  }
+  // Notes that this machine has GPUs which the run does not use.
+  void name_gpus(cuda::GpuProbe& probe);
   // Starts the devices and opens the data and the checkpoints.
   Outcome<void> open(PlannedModel planned);
   Outcome<int> train();
@@ -233,9 +250,19 @@ void Training::announce(const PlannedModel& planned) {
   signals_.emplace([this] { progress_->on(runtime::InterruptEvent{}); });
 }
 
+void Training::name_gpus(cuda::GpuProbe& probe) {
+  constexpr Seconds kMostDetection = 2;  // without an answer, the run starts without the note
+  cuda::Gpus gpus = probe.wait(kMostDetection);
+  std::erase_if(gpus.found, [](const cuda::Gpu& gpu) { return !cuda::is_usable(gpu); });
+  if (!gpus.found.empty()) {
+    progress_->on(runtime::NoteEvent{fmt::format(
+        "the run uses CPUs, and this machine has {}; to train on GPUs, add `--devices cuda`", cuda::names_of(gpus))});
+  }
+}
+
 Outcome<void> Training::open(PlannedModel planned) {
   Phase phase(console_);
-  auto devices = start_devices(planned.plan.training, job_.rank(), job_.neighbours);
+  auto devices = start_devices(planned, planned.plan.training, job_.rank(), job_.neighbours);
   XRUN_TRY(in_job(job_.agree(status_of(devices))));
   devices_ = std::move(devices).value();
   watched_.emplace(job_.hangs.get(), args_.step_timeout, *devices_, job_.leads() ? progress_.get() : nullptr);
@@ -264,28 +291,29 @@ Outcome<int> Training::train() {
     eval.push_back(source.get());
   }
   const planner::RunMemory needed = planner::run_memory(planned.prepared.training, plan.training, plan.inference);
-  const auto outcome = runtime::train({.module = planned.prepared.training,
-                                       .training = plan.training,
-                                       .run = planned.model.file.run,
-                                       .inference_module = &planned.prepared.inference,
-                                       .inference = eval.empty() ? nullptr : &plan.inference,
-                                       .devices = *devices_,
-                                       .batches = *run_->batches,
-                                       .eval_sources = eval,
-                                       .checkpoints = run_->checkpoints.get(),
-                                       .events = *progress_,
-                                       .session = session_options(job_, planned, *devices_),
-                                       .plan_id = plan.id,
-                                       .predicted = predicted_step(plan),
-                                       .smaller = smaller_steps(plan),
-                                       .memory_planned = needed.sum(),
-                                       .memory_usable = plan.machine.memory,
-                                       .hosts = job_.world == nullptr ? "" : job_.world->spread(),
-                                       .resume = args_.resume != "never",
-                                       .leave_out = job_.leave_out,
-                                       .profile = args_.profile,
-                                       .steps = args_.steps.value_or(-1),
-                                       .stop = &StopSignals::requested()});
+  const auto outcome =
+      runtime::train({.module = planned.prepared.training,
+                      .training = plan.training,
+                      .run = planned.model.file.run,
+                      .inference_module = &planned.prepared.inference,
+                      .inference = eval.empty() ? nullptr : &plan.inference,
+                      .devices = *devices_,
+                      .batches = *run_->batches,
+                      .eval_sources = eval,
+                      .checkpoints = run_->checkpoints.get(),
+                      .events = *progress_,
+                      .session = session_options(job_, planned, *devices_),
+                      .plan_id = plan.id,
+                      .predicted = predicted_step(plan),
+                      .smaller = smaller_steps(plan),
+                      .memory_planned = needed.sum(),
+                      .memory_usable = plan.machine.memory + plan.machine.devices * plan.machine.device_memory,
+                      .hosts = job_.world == nullptr ? "" : job_.world->spread(),
+                      .resume = args_.resume != "never",
+                      .leave_out = job_.leave_out,
+                      .profile = args_.profile,
+                      .steps = args_.steps.value_or(-1),
+                      .stop = &StopSignals::requested()});
   progress_->on(runtime::WorkEvent{});
   XRUN_TRY(in_job(status_of(outcome)));
   return outcome->interrupted ? exit_code(ErrorKind::kInterrupted) : 0;

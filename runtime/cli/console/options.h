@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/base/units.h"
+#include "graph/settings/gpu_def.h"
 #include "graph/settings/set_value.h"
 #include "graph/settings/specs.h"
 
@@ -27,13 +28,17 @@ struct GlobalOptions {
   bool quiet = false;
   bool verbose = false;
   bool deterministic = false;
-  int threads = 0;                // total threads of all devices; 0: the number of cores
-  int devices = 0;                // number of CPU devices; 0: one per core, at most one per thread
+  int threads = 0;  // total threads of all devices; 0: the number of cores
+  int devices = 0;  // number of devices; 0: one per core, at most one per thread, or all GPUs
+  // The GPUs of this machine that are the devices, by number; empty list: all of them; nullopt: the devices are CPUs,
+  // or GPUs of the cluster.
+  std::optional<std::vector<int>> gpus;
   std::string cost = "analytic";  // analytic or measured
   std::string search_time;        // the longest time of a search of `plan` or `train` (parse_time); empty: no limit
 
-  std::string layer_times;  // set by `xrun plan --layer-times` with a model: path of the user's times of layers
-  bool f32_inputs = false;  // set by `xrun export`, whose files compute in f32: FrontendOptions::f32_inputs
+  std::string layer_times;     // set by `xrun plan --layer-times` with a model: path of the user's times of layers
+  std::optional<GpuDef> card;  // set by a plan file for `gpus`: the figures with which it was made
+  bool f32_inputs = false;     // set by `xrun export`, whose files compute in f32: FrontendOptions::f32_inputs
 
   // The next members are set by a run of several processes (runtime/cli/job/job.h), not by flags.
   int ranks = 1;

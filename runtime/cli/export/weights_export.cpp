@@ -84,7 +84,7 @@ Result<std::string> export_weights(const PlannedModel& planned, const ExportArgs
                                    const runtime::CheckpointInfo& info, runtime::EventSink& events, bool json) {
   const Graph& graph = planned.model.file.module.graph;
   XRUN_TRY(check_heads(graph, args));
-  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto devices, start_devices(planned, planned.plan.inference));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   XRUN_ASSIGN(const auto folder, TemporaryFolder::next_to(args.output, kCode));
   const std::string name = std::filesystem::path(args.output).filename();

@@ -212,7 +212,7 @@ bool has_all(const runtime::TrainState& state, const runtime::ModelForm& form) {
 // training.
 Result<std::unique_ptr<runtime::Session>> open_whole(const PlannedModel& planned, const runtime::ModelForm& form,
                                                      std::unique_ptr<runtime::DeviceSet>& devices) {
-  XRUN_ASSIGN(devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(devices, start_devices(planned, planned.plan.inference));
   XRUN_ASSIGN(auto session, runtime::Session::create(planned.prepared.inference, planned.plan.inference, *devices,
                                                      {.isa = planned.prepared.isa}));
   if (has_all(session->state(), form)) {
@@ -220,7 +220,7 @@ Result<std::unique_ptr<runtime::Session>> open_whole(const PlannedModel& planned
   }
   session = nullptr;
   devices = nullptr;
-  XRUN_ASSIGN(devices, start_devices(planned.plan.training));
+  XRUN_ASSIGN(devices, start_devices(planned, planned.plan.training));
   return runtime::Session::create(planned.prepared.training, planned.plan.training, *devices,
                                   {.isa = planned.prepared.isa});
 }

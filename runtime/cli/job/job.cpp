@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/job/job_watch.h"
 #include "runtime/cli/job/join_world.h"
+#include "runtime/cli/model/machine_gpus.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/plan_session.h"
 #include "runtime/comm/ranks/network_rate.h"
@@ -161,7 +162,7 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
 Outcome<PlannedModel> plan_as_first(const Job& job, const std::string& path, const GlobalOptions& options,
                                     const Console& console) {
   XRUN_ASSIGN(PlannedModel planned, plan_from(path, options, console, true));
-  XRUN_TRY(with_sources(check_devices(planned.plan.training), planned.model.sources));
+  XRUN_TRY(with_sources(check_processes(planned.plan.training, job.count()), planned.model.sources));
   XRUN_TRY(with_sources(check_ranks(planned.plan, job.count(), job.hosts()), planned.model.sources));
   return planned;
 }

@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/device/cpu/placement.h"
+#include "runtime/device/cuda/machine/chosen_gpus.h"
 #include "runtime/device/host.h"
 #include "runtime/device/libraries.h"
 
@@ -128,7 +129,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
           {"--run", options.run},
           {"--cluster", options.cluster},
           {"--schedule", options.schedule},
-          {"--devices", fmt::format("{}", options.devices)},
+          {"--devices", options.gpus ? cuda::print_numbers(*options.gpus) : fmt::format("{}", options.devices)},
           {"--threads", fmt::format("{}", options.threads)},
           {"--deterministic", options.deterministic ? "on" : "off"},
           {"--cost", options.cost},

@@ -7,12 +7,12 @@
 #include "graph/base/errors.h"
 #include "graph/base/sha256.h"
 #include "graph/passes/pipeline.h"
-#include "graph/settings/gpu_def.h"
 #include "ops/facts/gpu_facts.h"
 #include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "planner/planner.h"
 #include "planner/profiles/given_times.h"
+#include "runtime/cli/console/device_flag.h"
 #include "runtime/cli/model/kernel_times.h"
 #include "runtime/cli/model/measured_sample.h"
 #include "runtime/cli/model/model_text.h"
@@ -49,8 +49,8 @@ std::optional<lang::CheckedFile> load_file(const std::string& path, const Global
 }
 
 Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
-  XRUN_ASSIGN(prepared.training_facts, kernel_facts(prepared.training, true, prepared.isa, times));
-  XRUN_ASSIGN(prepared.inference_facts, kernel_facts(prepared.inference, false, prepared.isa, times));
+  XRUN_ASSIGN(prepared.training_facts, kernel_facts(prepared.training, true, prepared, times));
+  XRUN_ASSIGN(prepared.inference_facts, kernel_facts(prepared.inference, false, prepared, times));
   return {};
 }
 
@@ -93,9 +93,10 @@ Result<planner::UsedTimes> read_layer_times(const std::string& path, PreparedMod
   return used;
 }
 
-// Rejects flags that are about processors, or that ask for more GPUs than the cluster has.
+// Rejects flags that are about processors, or that ask for more GPUs than the cluster has. GPUs of this machine have
+// their own check (use_gpus).
 Status check_flags_of_gpus(const ClusterSpec& cluster, const GlobalOptions& options) {
-  if (cluster.gpu.empty()) {
+  if (cluster.gpu.empty() || options.gpus) {
     return {};
   }
   const std::string flag = options.threads > 0 ? "--threads" : options.cost == "measured" ? "--cost measured" : "";
@@ -104,7 +105,6 @@ Status check_flags_of_gpus(const ClusterSpec& cluster, const GlobalOptions& opti
                        {"`{}` is about the processors of this machine, but the devices are {} GPUs", flag, cluster.gpu},
                        fmt::format("leave {} out, or leave `gpu` out of the cluster", flag));
   }
-  constexpr int64_t kMostDevices = 1024;  // the limit of --devices
   const int64_t all = cluster.nodes * cluster.gpus;
   if (options.devices == 0 && all > kMostDevices) {
     return usage_error("XG0636", {"the cluster has {} GPUs, and a plan at most {} devices", all, kMostDevices},
@@ -179,21 +179,27 @@ Outcome<void> check_complete(const LoadedModel& model, bool needs_training) {
   return {};
 }
 
-Result<KernelFacts> kernel_facts(const Module& module, bool training, ops::Isa isa, ops::KernelTimes* times) {
+Result<KernelFacts> kernel_facts(const Module& module, bool training, const PreparedModel& prepared,
+                                 ops::KernelTimes* times) {
   const TrainSpec& train = module.train;
-  const GpuDef* gpu = find_gpu(module.cluster.gpu);
-  return gpu != nullptr ? ops::gpu_facts(module.graph, train.norm_rows, training, train.deterministic, *gpu)
-                        : ops::collect_facts(module.graph, train.norm_rows, training, isa, train.deterministic, times);
+  const GpuDef* gpu = prepared.gpus ? &prepared.gpus->figures : find_gpu(module.cluster.gpu);
+  return gpu != nullptr
+             ? ops::gpu_facts(module.graph, train.norm_rows, training, train.deterministic, *gpu)
+             : ops::collect_facts(module.graph, train.norm_rows, training, prepared.isa, train.deterministic, times);
 }
 
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {
   PreparedModel prepared;
   XRUN_TRY(check_flags_of_gpus(module.cluster, options));
+  XRUN_ASSIGN(prepared.gpus, find_gpus(options, module.cluster, console));
   XRUN_TRY(planner::check_size(module, false));
   XRUN_ASSIGN(prepared.isa, ops::choose_isa());
   XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));
   XRUN_TRY(planner::check_size(prepared.training, true));
   XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
+  if (prepared.gpus) {
+    prepared.training.cluster.gpu = prepared.inference.cluster.gpu = prepared.gpus->figures.name;
+  }
   const runtime::Host host = runtime::detect_host();
   XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
                                       : collect_facts(prepared, nullptr));
@@ -209,6 +215,9 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
                                             .node_memory = options.node_memory,
                                             .network = options.network},
                                            one ? host.cores : options.cores, one ? host.memory_free : options.memory);
+  if (prepared.gpus) {
+    use_gpus(*prepared.gpus, prepared.machine);
+  }
   if (prepared.machine.devices < prepared.machine.ranks) {
     const int nodes = prepared.machine.ranks;
     return usage_error("XG0832",

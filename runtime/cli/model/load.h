@@ -16,6 +16,7 @@
 #include "runtime/cli/console/console.h"
 #include "runtime/cli/console/options.h"
 #include "runtime/cli/console/outcome.h"
+#include "runtime/cli/model/machine_gpus.h"
 
 namespace xrun::cli {
 
@@ -49,17 +50,19 @@ struct PreparedModel {
   KernelFacts inference_facts;
   std::optional<planner::UsedTimes> layer_times;  // the user's times in `training_facts`
   planner::Machine machine;
+  std::optional<MachineGpus> gpus;  // the devices, if the flags name GPUs of this machine
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-// Returns the facts of the kernels of a prepared module on the devices of its cluster: on its GPUs, or on processors
-// with an instruction set. `times` are those of the processor's kernels; null: times come from formulas.
-Result<KernelFacts> kernel_facts(const Module& module, bool training, ops::Isa isa, ops::KernelTimes* times = nullptr);
+// Returns the facts of the kernels of a prepared module on the devices of `prepared`: on GPUs, or on processors with an
+// instruction set. `times` are those of the processor's kernels; null: times come from formulas.
+Result<KernelFacts> kernel_facts(const Module& module, bool training, const PreparedModel& prepared,
+                                 ops::KernelTimes* times = nullptr);
 
 // Runs the passes and collects the sizes of the kernels; with --cost measured, also their times. A note names the file
 // from which times of earlier runs were read. With `options.layer_times`, the times of that file replace those of its
-// layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632, and XG0636 for
-// flags that do not go with GPUs.
+// layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632, XG0636 for
+// flags that do not go with GPUs, and those of find_gpus.
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

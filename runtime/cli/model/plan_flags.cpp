@@ -9,6 +9,8 @@
 
 #include "graph/base/errors.h"
 #include "graph/os/regular_file.h"
+#include "runtime/cli/console/device_flag.h"
+#include "runtime/device/cuda/machine/chosen_gpus.h"
 
 namespace xrun::cli {
 namespace {
@@ -55,7 +57,10 @@ FlagPairs plan_options(const std::string& path, const GlobalOptions& options) {
   add("run", options.run);
   add("cluster", absolute(options.cluster));
   add("schedule", absolute(options.schedule));
-  add("devices", options.devices > 0 ? std::to_string(options.devices) : "");
+  add("devices", options.gpus          ? cuda::print_numbers(*options.gpus)
+                 : options.devices > 0 ? std::to_string(options.devices)
+                                       : "");
+  add("gpu", options.card ? print_gpu(*options.card) : "");
   add("threads", options.threads > 0 ? std::to_string(options.threads) : "");
   add("deterministic", options.deterministic ? "true" : "");
   add("cost", options.cost == "measured" ? options.cost : "");
@@ -97,7 +102,12 @@ GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, s
     } else if (name == "schedule") {
       options.schedule = options.schedule.empty() ? value : options.schedule;
     } else if (name == "devices") {
-      options.devices = number(value);
+      if (auto flag = parse_device_flag(value); flag.ok()) {
+        options.devices = flag->count;
+        options.gpus = std::move(flag->gpus);
+      }
+    } else if (name == "gpu") {
+      options.card = parse_gpu(value);
     } else if (name == "threads") {
       options.threads = number(value);
     } else if (name == "deterministic") {
@@ -111,16 +121,16 @@ GlobalOptions with_plan_options(GlobalOptions options, const FlagPairs& pairs, s
 }
 
 std::string deciding_flag(const GlobalOptions& options) {
-  return !options.sets.empty()          ? "--set"
-         : options.devices > 0          ? "--devices"
-         : options.threads > 0          ? "--threads"
-         : options.deterministic        ? "--deterministic"
-         : !options.run.empty()         ? "--run"
-         : !options.cluster.empty()     ? "--cluster"
-         : !options.schedule.empty()    ? "--schedule"
-         : options.cost != "analytic"   ? "--cost"
-         : !options.search_time.empty() ? "--search-time"
-                                        : "";
+  return !options.sets.empty()                 ? "--set"
+         : options.devices > 0 || options.gpus ? "--devices"
+         : options.threads > 0                 ? "--threads"
+         : options.deterministic               ? "--deterministic"
+         : !options.run.empty()                ? "--run"
+         : !options.cluster.empty()            ? "--cluster"
+         : !options.schedule.empty()           ? "--schedule"
+         : options.cost != "analytic"          ? "--cost"
+         : !options.search_time.empty()        ? "--search-time"
+                                               : "";
 }
 
 bool is_plan_file(const std::string& path) {

@@ -1,10 +1,11 @@
+// Tests: tests/runtime/cli/commands/command_test.cpp, tests/cases/gpu_runs_test.cpp
 #include "runtime/cli/model/plan_session.h"
 
 #include <algorithm>
 
-#include "graph/base/counted.h"
-#include "graph/base/errors.h"
+#include "planner/program/run_memory.h"
 #include "planner/report/summary.h"
+#include "runtime/cli/model/machine_gpus.h"
 #include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::cli {
@@ -19,6 +20,21 @@ std::vector<runtime::Timing> predicted_timings(const planner::Program& program, 
     timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
   }
   return timings;
+}
+
+// The memory that each device needs: that of the program and, in a training, that of evaluations.
+std::vector<Bytes> memory_of_gpus(const PlannedModel& planned, const planner::Program& program) {
+  const planner::Plan& plan = planned.plan;
+  if (&program == &plan.training) {
+    return planner::run_memory(planned.prepared.training, plan.training, plan.inference).devices;
+  }
+  std::vector<Bytes> devices(static_cast<size_t>(program.devices), 0);
+  for (const planner::Arena& arena : program.arenas) {
+    if (arena.device != planner::kHost) {
+      devices[static_cast<size_t>(arena.device)] += arena.bytes;
+    }
+  }
+  return devices;
 }
 
 }  // namespace
@@ -38,19 +54,11 @@ std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan) {
   return steps;
 }
 
-Status check_devices(const planner::Program& program) {
-  if (program.gpu.empty()) {
-    return {};
+Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const PlannedModel& planned, const planner::Program& program,
+                                                          int rank, const std::vector<int>& neighbours) {
+  if (!program.gpu.empty()) {
+    return start_gpus(planned.plan, memory_of_gpus(planned, program), planned.workers());
   }
-  return content_error("XG0635",
-                       {"the plan is for {}, and this version runs plans on processors only",
-                        counted(program.devices, program.gpu + " GPU")},
-                       "plan without `gpu` in the cluster; `xrun plan` and `xrun show` work for GPUs");
-}
-
-Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,
-                                                          const std::vector<int>& neighbours) {
-  XRUN_TRY(check_devices(program));
   std::vector<int> of_host;  // number of workers of each device of the ranks on these processors
   std::vector<int> threads;
   int first = 0;

@@ -21,13 +21,10 @@ runtime::StepPrediction predicted_step(const planner::Plan& plan);
 // Predictions for the smaller steps of a growing batch: the steps before it reaches its final size.
 std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan);
 
-// Rejects a program for devices that this version cannot start: GPUs. Errors: XG0635.
-Status check_devices(const planner::Program& program);
-
-// Starts the devices of `rank`. `neighbours`: the ranks that share this host's processors, in order; empty: the rank
-// has them to itself.
-Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank = 0,
-                                                          const std::vector<int>& neighbours = {});
+// Starts the devices of `rank` for a program of the plan. `neighbours`: the ranks that share this host's processors, in
+// order; empty: the rank has them to itself. Errors: also those of start_gpus.
+Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const PlannedModel& planned, const planner::Program& program,
+                                                          int rank = 0, const std::vector<int>& neighbours = {});
 
 // Opens a session of the plan's inference program with the weights of a checkpoint.
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,

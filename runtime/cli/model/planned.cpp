@@ -1,6 +1,7 @@
 // Tests: tests/runtime/cli/commands/command_test.cpp
 #include "runtime/cli/model/planned.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "runtime/cli/console/counts.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/search_watch.h"
+#include "runtime/device/host.h"
 
 namespace xrun::cli {
 namespace {
@@ -82,9 +84,9 @@ Outcome<PlannedModel> load_planned(const std::string& path, const GlobalOptions&
 }
 
 // Returns the function that collects facts about other row blocks, which the planner proposes. Their times come from
-// formulas, since measuring takes long.
+// formulas, since measuring takes long. `prepared` outlives it.
 planner::FactsOf facts_of(const PreparedModel& prepared) {
-  return [isa = prepared.isa](const Module& module, bool training) { return kernel_facts(module, training, isa); };
+  return [&prepared](const Module& module, bool training) { return kernel_facts(module, training, prepared); };
 }
 
 // Returns the function that says whether --search-time has not passed; null without a limit.
@@ -107,13 +109,22 @@ Result<planner::Plan> search(const PreparedModel& prepared, const GlobalOptions&
                              .in_time = in_time_of(options)});
 }
 
+// Adds to the flags what the driver has reported, so that a plan of the flags needs no driver.
+GlobalOptions with_gpus(GlobalOptions options, const PreparedModel& prepared) {
+  if (prepared.gpus) {
+    options.gpus = prepared.gpus->numbers;
+    options.card = prepared.gpus->figures;
+  }
+  return options;
+}
+
 Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions& options, const Console& console,
                                    bool needs_training, const lang::Texts* texts) {
   Phase phase(console);
   XRUN_ASSIGN(PlannedModel planned, read_model(path, options, console, needs_training, phase, texts));
   XRUN_ASSIGN(planner::Plan plan, with_sources(search(planned.prepared, options, console), planned.model.sources));
   // Stores in the plan the flags and sources from which it was made.
-  plan.options = plan_options(path, options);
+  plan.options = plan_options(path, with_gpus(options, planned.prepared));
   plan.sources = planned.model.file.module.sources;
   plan.layer_times = planned.prepared.layer_times;
   phase.done("planned", about_plan(plan));
@@ -124,6 +135,9 @@ Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions&
 }  // namespace
 
 int PlannedModel::workers() const {
+  if (plan.machine.has_gpus()) {
+    return std::min(plan.machine.cores, runtime::detect_host().cores);
+  }
   int sum = plan.training.ranks == 1 ? plan.machine.threads : 0;
   for (int device = 0; plan.training.ranks > 1 && device < plan.training.devices; ++device) {
     sum += plan.training.rank_of(device) == rank ? plan.training.threads[static_cast<size_t>(device)] : 0;

@@ -14,7 +14,7 @@ struct PlannedModel {
   planner::Plan plan;
   int rank = 0;  // rank of this process, if several processes run the plan
 
-  // The number of workers of all devices of this process.
+  // The number of workers of this process for data: those of its devices, or with GPUs one per core.
   int workers() const;
 };
 

@@ -127,7 +127,7 @@ runtime::ModelText text_of(const PlannedModel& planned) {
   }
   for (const auto& [name, value] : planned.plan.options) {
     // These flags describe the machine of training.
-    if (name != "devices" && name != "threads" && name != "cost" && name != "layer-times") {
+    if (name != "devices" && name != "gpu" && name != "threads" && name != "cost" && name != "layer-times") {
       text.options.emplace_back(name, name == "file" ? source_path(value) : value);
     }
   }

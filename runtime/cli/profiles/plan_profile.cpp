@@ -27,7 +27,7 @@ std::string idle_flag(const GlobalOptions& options, const PlanArgs& args) {
       {!options.run.empty(), "--run"},
       {!options.cluster.empty(), "--cluster"},
       {!options.schedule.empty(), "--schedule"},
-      {options.devices != 0, "--devices"},
+      {options.devices != 0 || options.gpus, "--devices"},
       {options.threads != 0, "--threads"},
       {options.deterministic, "--deterministic"},
       {options.cost != GlobalOptions().cost, "--cost"},

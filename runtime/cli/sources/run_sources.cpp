@@ -186,7 +186,8 @@ void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console&
 
 Status check_memory(const PlannedModel& planned, const DataMemory& data) {
   const planner::Plan& plan = planned.plan;
-  const int workers = plan.machine.threads;
+  const bool gpus = plan.machine.has_gpus();
+  const int workers = gpus ? planned.workers() : plan.machine.threads;
   const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).on_hosts();
   const Bytes sum = arenas + workers * data.decoding.bytes + data.readers + data.compared;
   if (sum <= plan.machine.memory) {
@@ -195,7 +196,8 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
   Error error{ErrorKind::kInfeasible, "XG0601",
               fmt::format("does not fit: with its data the run needs {}, but {} are usable", format_bytes(sum),
                           format_bytes(plan.machine.memory)),
-              "give `decode` a size, remove the largest pictures, or use fewer workers: --threads 1"};
+              gpus ? "give `decode` a size, or remove the largest pictures"
+                   : "give `decode` a size, remove the largest pictures, or use fewer workers: --threads 1"};
   error.notes.push_back(
       fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
                   format_bytes(arenas), format_bytes(data.readers), workers,

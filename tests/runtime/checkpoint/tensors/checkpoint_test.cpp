@@ -198,9 +198,9 @@ TEST_F(Checkpoint, OtherKernelsAndLibrariesAreReported) {
   other.isa = "avx512";
   other.libraries["onednn"] = "3.1.0";
   EXPECT_EQ(warning(other),
-            "step-000020 was written with instruction set avx2 (now avx512): results continue within a tolerance");
+            "step-000020 was written with kernels for avx2 (now avx512): results continue within a tolerance");
   other.deterministic = true;
-  EXPECT_THAT(warning(other), HasSubstr("instruction set avx2 (now avx512), onednn 2.6.3 (now 3.1.0): from here on"));
+  EXPECT_THAT(warning(other), HasSubstr("kernels for avx2 (now avx512), onednn 2.6.3 (now 3.1.0): from here on"));
   other.isa = with.isa;
   EXPECT_THAT(warning(other), HasSubstr("with onednn 2.6.3 (now 3.1.0)"));
   other.deterministic = false;

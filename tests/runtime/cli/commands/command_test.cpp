@@ -981,7 +981,7 @@ TEST_F(Command, ResumingWithOtherKernelsIsReported) {
   const auto other = steps("4", "avx512");
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("XG0703"));
-  EXPECT_THAT(other.out, HasSubstr("instruction set avx2 (now avx512)"));
+  EXPECT_THAT(other.out, HasSubstr("kernels for avx2 (now avx512)"));
 }
 
 TEST_F(Command, DoctorReportsThisMachine) {
