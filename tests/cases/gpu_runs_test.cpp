@@ -97,7 +97,7 @@ TEST_F(GpuRuns, AnErrorOfTheDriverNamesTheLastCheckpoint) {
   // CUDA_ERROR_ILLEGAL_ADDRESS in a launch of the second step.
   const CommandResult failed = run(words, {{"FAKE_CUDA_ERRORS", "cuLaunchKernel:40:700"}});
   EXPECT_EQ(failed.exit, 4) << failed.err;
-  EXPECT_THAT(failed.err, AllOf(HasSubstr("error[XG0856]: `"), HasSubstr("` on device 0: cuda:0: "),
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("error[XG0856]: `"), HasSubstr(" on device 0: cuda:0: "),
                                 HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS, 700"),
                                 HasSubstr("the last checkpoint is ckpt/quick/step-000001: the same command continues "
                                           "from it")));
