@@ -60,21 +60,25 @@ TEST(GpuModels, DigitsHasTheLossesOfProcessorsOnOneAndTwoGpus) {
   expect_losses_of_processors({.path = "models/digits.xgraph", .precision = "mixed(bf16)"}, 0.1, steps, 1e-2);
 }
 
-// Convolutions, batch norm, attention and a head with a margin. The PTX machine needs a few seconds for a step.
-class NarrowModels : public ::testing::TestWithParam<std::tuple<const char*, double>> {};
+// Convolutions, batch norm, attention and a head with a margin. The PTX machine needs a few seconds for a step. Steps
+// of adamw multiply differences of rounding: on processors, the losses of narrow_omniglot in f32 and in bf16 are 2 %
+// apart after ten steps with the rate 2e-4, and 19 % with 2e-3.
+class NarrowModels : public ::testing::TestWithParam<std::tuple<const char*, double, double>> {};
 
 TEST_P(NarrowModels, HaveTheLossesOfProcessorsOnOneAndTwoGpus) {
   if (!runs_all()) {
     GTEST_SKIP() << "models with convolutions: set XRUN_ALL_PLANS=1 (make test-gpu)";
   }
-  const auto& [name, rate] = GetParam();
+  const auto& [name, rate, tolerance] = GetParam();
   const std::string path = std::string("tests/cuda/models/") + name + ".xgraph";
-  expect_losses_of_processors({.path = path, .precision = "mixed(bf16)", .rows = 8, .norm_rows = 2}, rate, 20, 1e-2);
+  expect_losses_of_processors({.path = path, .precision = "mixed(bf16)", .rows = 8, .norm_rows = 2}, rate, 20,
+                              tolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(GpuModels, NarrowModels,
-                         ::testing::Values(std::tuple("narrow_resnet", 0.05), std::tuple("narrow_vit", 1e-3),
-                                           std::tuple("narrow_omniglot", 2e-3)),
+                         ::testing::Values(std::tuple("narrow_resnet", 0.05, 1e-2),
+                                           std::tuple("narrow_vit", 1e-3, 1e-2),
+                                           std::tuple("narrow_omniglot", 2e-4, 2e-2)),
                          [](const auto& one) { return std::string(std::get<0>(one.param)); });
 
 // A model with batch norm, dropout, skip connections and a head, in pairs of all settings of a plan.
