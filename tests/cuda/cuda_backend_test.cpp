@@ -38,6 +38,23 @@ TEST(CudaBackend, ForwardPassesHaveTheLogitsOfProcessors) {
   }
 }
 
+TEST(CudaBackend, AValueThatIsNotFiniteIsReportedWithItsMicroBatch) {
+  RunInputs inputs = inputs_of(kDense);
+  inputs.fill = [fill = inputs.fill](const Graph& graph, const runtime::BatchView& slot, int step) {
+    fill(graph, slot, step);
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      if (graph.inputs[i].name == "x") {
+        reinterpret_cast<float*>(slot.inputs[i])[kDense.batch * kDense.input - 1] = NAN;
+      }
+    }
+  };
+  const auto failed = train_on_gpus(make_module(kDense), inputs, {.micro_batches = 2}, 1, {.capability = 90});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, "XG0810");
+  EXPECT_EQ(failed.error().message,
+            "`loss` (softmax_ce) gives a value that is not finite, for micro-batch 1 in step 1, on device 0");
+}
+
 TEST(CudaBackend, APlanForProcessorsIsRefused) {
   const Prepared prepared = runtime::testing::prepare_for(make_module(kDense));
   const planner::Program program = make_program(prepared, {}, false).value();
