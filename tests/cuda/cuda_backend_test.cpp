@@ -1,9 +1,11 @@
 // Programs on GPUs of the fake driver, which executes the PTX of their kernels, compared with processors.
 #include "runtime/device/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "tests/cuda/end_of_step.h"
 #include "tests/cuda/gpu_run.h"
 
 namespace xrun::cuda {
@@ -53,6 +55,26 @@ TEST(CudaBackend, AValueThatIsNotFiniteIsReportedWithItsMicroBatch) {
   EXPECT_EQ(failed.error().code, "XG0810");
   EXPECT_EQ(failed.error().message,
             "`loss` (softmax_ce) gives a value that is not finite, for micro-batch 1 in step 1, on device 0");
+}
+
+TEST(CudaBackend, ANumberWithoutARowIsReported) {
+  const Module module = module_of(
+      "xgraph 1\nmodel m {\n  input ids: index(50)[N, 6]\n\n  y = ids -> embed_bag(50, 12) -> linear(6)\n  output "
+      "y\n}\n"
+      "data d {\n  source train = text(\"train.tsv\")\n\n  ids   = text -> ngrams(50, 6, chars=[1, 3], words=1)\n"
+      "  label = label -> as_index(6)\n}\n"
+      "train t {\n  batch     = 16\n  norm_rows = 4\n  epochs    = 1\n  loss      = softmax_ce(y, label)\n"
+      "  optimizer = sgd\n  lr        = 0.1\n}\n");
+  const RunInputs inputs{.fill = [](const Graph& graph, const runtime::BatchView& slot, int /*step*/) {
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      const int64_t each = graph.inputs[i].name == "ids" ? 6 : 1;
+      std::fill_n(reinterpret_cast<int32_t*>(slot.inputs[i]), 16 * each, each == 6 ? 50 : 1);
+    }
+  }};
+  const auto failed = train_on_gpus(module, inputs, {}, 1, {.capability = 80});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, "XG0402");
+  EXPECT_EQ(failed.error().message, "a number has no row in a table of `embed` or `embed_bag` in step 1");
 }
 
 TEST(CudaBackend, APlanForProcessorsIsRefused) {

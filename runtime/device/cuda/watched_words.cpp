@@ -41,7 +41,8 @@ Error WatchedWords::error_of(const std::vector<uint32_t>& flags, std::span<const
                              const runtime::StepContext& step) const {
   const std::string in_step = program_.training ? fmt::format(" in step {}", step.step + 1) : "";
   if ((flags[0] & ops::gpu::kFlagNoRow) != 0) {
-    return {ErrorKind::kContent, "XG0402", fmt::format("a number has no row in a table of `embed`{}", in_step),
+    return {ErrorKind::kContent, "XG0402",
+            fmt::format("a number has no row in a table of `embed` or `embed_bag`{}", in_step),
             "run the step on processors, which name the number: `--devices 1`"};
   }
   Error error{.kind = ErrorKind::kNonFinite, .code = "XG0810"};
