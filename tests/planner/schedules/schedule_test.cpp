@@ -127,8 +127,8 @@ TEST(Schedule, HeadPassesOfOneFOneBFollowTheForwardPassOfTheLastStage) {
   ScheduleRequest request = even(2, 3, 1, 2, 0);
   request.head_passes = 3;
   EXPECT_EQ(to_text(schedule_one_f_one_b(request)),
-            "stage 0: F0 F1 H0 B0 H1 F2 B1 H2 B2\n"
-            "stage 1: F0 H0 B0 F1 H1 B1 F2 H2 B2\n");
+            "rank 0: F0 F1 H0 B0 H1 F2 B1 H2 B2\n"
+            "rank 1: F0 H0 B0 F1 H1 B1 F2 H2 B2\n");
 }
 
 // A pass begins when the last stage has made its features and the stages with shards are free. Only these stages are
@@ -138,7 +138,7 @@ TEST(Schedule, StagesWithoutShardsDoNotWaitForHeadPasses) {
   request.head_passes = 2;
   request.head = 3;
   const Schedule schedule = schedule_one_f_one_b(request);
-  ASSERT_EQ(to_text(schedule), "stage 0: F0 F1 H0 B0 H1 B1\nstage 1: F0 H0 B0 F1 H1 B1\n");
+  ASSERT_EQ(to_text(schedule), "rank 0: F0 F1 H0 B0 H1 B1\nrank 1: F0 H0 B0 F1 H1 B1\n");
   const auto times = [&](std::vector<bool> shards) {
     request.shards = std::move(shards);
     const ScheduleTimes made = simulate(schedule, request);
