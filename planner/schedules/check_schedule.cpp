@@ -1,5 +1,4 @@
 // Two checks: the list of each rank has the right passes in the right order, and the lists together do not deadlock.
-// Tests: tests/planner/schedules/schedule_test.cpp
 #include <algorithm>
 #include <array>
 
