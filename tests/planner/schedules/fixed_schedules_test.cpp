@@ -1,5 +1,7 @@
 #include "planner/schedules/fixed_schedules.h"
 
+#include <algorithm>
+#include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

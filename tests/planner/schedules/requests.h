@@ -1,7 +1,8 @@
 // Requests of schedules for tests.
 #pragma once
 
-#include <string>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "graph/base/random.h"
