@@ -1,7 +1,8 @@
 // Steps: take the earliest time at which a rank is free or a value arrives; let the rank choose a pass; note when the
 // pass ends and when its result arrives. Memory is granted as in the banker's algorithm (Dijkstra, 1965): a forward
 // pass begins only if afterwards every micro-batch could still end, the oldest one first. Ranks therefore never fill
-// their memory with micro-batches of which none can continue. Tests: tests/planner/schedules/auto_schedule_test.cpp
+// their memory with micro-batches of which none can continue.
+// Tests: tests/planner/schedules/auto_schedule_test.cpp
 #include "planner/schedules/greedy_schedule.h"
 
 #include <algorithm>

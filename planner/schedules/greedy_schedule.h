@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "planner/schedules/schedule.h"
@@ -18,10 +17,8 @@ struct GreedyRules {
   bool prompt_backward = false;
   // A gradient of weights does not begin if other values are known to arrive before its end, unless memory is full.
   bool fitting_weights = false;
-  // Of the forward passes that can begin, the one of the last stage is chosen; otherwise that of the first micro-batch.
+  // Which forward pass begins if a rank has several: the one of the last stage, or else that of the first micro-batch.
   bool last_stage_first = false;
-
-  bool operator==(const GreedyRules&) const = default;
 };
 
 // All combinations that may differ for the request.

@@ -1,7 +1,7 @@
 // ZB-V: rank r of p has the stages a = r and b = 2p - 1 - r, so the micro-batches go down the ranks and up again. The
 // first and the last stage are on one rank, and backward passes begin early on all ranks. With equal times and without
-// latency only p - 1 passes of half a stage are idle, and all ranks need the memory of the first one under 1F1B. The
-// steps of a rank, where each pass takes the next micro-batch of its stage and those after the last one are left out:
+// latency a rank is idle only for the time of p - 1 passes of one stage, and all ranks need the memory of the first one
+// under 1F1B. A rank runs these passes, each on the next micro-batch of its stage, without those after the last one:
 //   - F_a 2(p - r) - 1 times; F_b, F_a r times; F_b, I_b, W_b p - r times;
 //   - F_a, I_a, W_a, F_b, I_b, W_b until F_b has caught up with F_a;
 //   - I_a, I_b r times; I_a, W_a p - r times; the remaining W_b, then the remaining W_a.
