@@ -193,8 +193,8 @@ class Progress {
       ready = s == 0 || forward_[s - 1] > action.index;
       forward_[s] += ready ? 1 : 0;
     } else if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient) {
-      ready = s + 1 < input_.size() ? input_[s + 1] > action.index
-                                    : schedule_.head_passes == 0 || heads_ > pass_of(schedule_, action.index);
+      // On the rank of the last stage, the head pass comes before this action.
+      ready = s + 1 == input_.size() || input_[s + 1] > action.index;
       input_[s] += ready ? 1 : 0;
     }
     return ready;
