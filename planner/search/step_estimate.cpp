@@ -76,8 +76,8 @@ Schedule StepEstimate::schedule(const Partition& cuts) const {
 
 // Converts the times of a schedule, in which each worker has a core, to real time.
 Seconds StepEstimate::real_time(const ScheduleTimes& schedule, std::vector<Workers> changes) const {
-  for (const auto& stage : schedule.stages) {
-    for (const ActionTime& time : stage) {
+  for (const auto& rank : schedule.ranks) {
+    for (const ActionTime& time : rank) {
       if (time.action.kind != ActionKind::kHead) {
         changes.push_back({time.start, workers_});
         changes.push_back({time.end, -workers_});
@@ -121,7 +121,7 @@ StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
   };
   int apart = head_workers_;  // the workers of shards on devices without a stage
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
-    const auto& stage = made.schedule.stages[s];
+    const auto& stage = made.schedule.ranks[s];
     const Seconds start = wait || stage.empty() ? made.schedule.makespan : stage.back().end;
     add(start, updates.stages[s] + (has_shards_[s] ? head_.update : 0), workers_);
     apart -= has_shards_[s] ? workers_ : 0;
