@@ -25,6 +25,7 @@ struct CollectiveCase {
 struct CollectiveFigures {
   std::vector<Seconds> all_gather;
   std::vector<Seconds> reduce_scatter;
+  std::vector<Seconds> scattered;  // of the reduce-scatter: its exchanges without the sums
 };
 
 // Makes the communicator for exchanges of this rank's devices with all devices.
