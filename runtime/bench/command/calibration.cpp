@@ -1,6 +1,6 @@
 // `xrun bench --calibrate -o FILE`: measures this machine and writes a cluster whose plans have its times.
 // Tests: tests/cases/calibration_test.cpp
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <string>
@@ -84,6 +84,12 @@ class CalibrationBenchmark final : public Benchmark {
                                                                          : fmt::format("{:.4g} us", one.median * 1e6),
                                                      100 * one.spread)});
       report.json["figures"].push_back({{"what", one.what}, {"median", one.median}, {"spread", one.spread}});
+    }
+    constexpr double kLoaded = 1;  // rounds of an idle machine differ by less than their median
+    if (std::ranges::any_of(spreads, [](const runtime::Spread& one) { return one.spread > kLoaded; })) {
+      report.notes.emplace_back(
+          "the rounds of some figures differ by more than their median: other programs used the machine; rates of "
+          "threads and exchanges are wrong, so measure again without them");
     }
     report.fields.push_back({"machine", machine_name(host, calibration.instructions)});
     report.fields.push_back({"wrote", fmt::format("{} in {:.0f} s      use it: xrun plan MODEL --cluster {}",
