@@ -31,7 +31,7 @@ class Calibrations : public ::testing::Test {
   TemporaryDirectory at;
 };
 
-TEST_F(Calibrations, AreTheCostsOfPlansAndNamedThere) {
+TEST_F(Calibrations, PlansHaveTheirTimesAndNameThem) {
   at.write("fast.xgraph", cluster("gold", "amx", 1));
   at.write("slow.xgraph", cluster("tin", "avx2", 1000));
   EXPECT_GT(step_of("slow.xgraph"), 2 * step_of("fast.xgraph"));
@@ -42,7 +42,7 @@ TEST_F(Calibrations, AreTheCostsOfPlansAndNamedThere) {
   EXPECT_THAT(run({"plan", "m.xgraph", "--dry-run"}).out, Not(HasSubstr("  costs ")));
 }
 
-TEST_F(Calibrations, OfAnotherMachineAreReportedByARun) {
+TEST_F(Calibrations, ARunWarnsOfThoseOfAnotherMachine) {
   at.write("other.xgraph", cluster("tin", "avx2", 1));
   const auto other = run({"train", "m.xgraph", "--steps", "1", "--devices", "1", "--cluster", "other.xgraph"});
   EXPECT_EQ(other.exit, 0) << other.err;
@@ -59,7 +59,7 @@ TEST_F(Calibrations, OfAnotherMachineAreReportedByARun) {
   }
 }
 
-TEST_F(Calibrations, DoNotChangeWhatIsLearned) {
+TEST_F(Calibrations, TheyDoNotChangeWhatIsLearned) {
   at.write("slow.xgraph", cluster("tin", "avx2", 1000));
   const auto end = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"train", "m.xgraph", "--steps", "3", "--devices", "1", "--progress", "json"});
@@ -70,7 +70,7 @@ TEST_F(Calibrations, DoNotChangeWhatIsLearned) {
   EXPECT_EQ(end({"-C", "a"}), end({"-C", "b", "--cluster", "slow.xgraph"}));
 }
 
-TEST_F(Calibrations, AndNoOtherBenchmarkGoTogether) {
+TEST_F(Calibrations, TheCommandNeedsAFileAndNoOtherBenchmark) {
   const auto both = run({"bench", "jit", "--calibrate"});
   EXPECT_EQ(both.exit, 2) << both.out;
   const auto without = run({"bench", "--calibrate"});

@@ -44,7 +44,7 @@ Status on_device(int threads, Bytes bytes, const Body& body) {
 }
 
 // Measures the bandwidth of memory and the slow-down of products for 1, 2, 4, ... threads up to the number of cores.
-// Counts between them have the figures of the smaller count, scaled.
+// Counts between them have the figures of the next smaller one.
 Status measure_threads(const Host& host, ops::Isa isa, int rounds, Calibration& calibration,
                        std::vector<Spread>& spreads) {
   const int most = std::min(host.cores, kMostThreads);
