@@ -31,13 +31,13 @@ using CallTimes = std::map<std::string, std::vector<CallTime>>;
 
 struct Calibration {
   std::string instructions;  // the instruction set: "amx"
-  CallTimes f32;             // by the type of the first operand
-  CallTimes bf16;
-  Flops head_f32 = 0;  // operations a second of the products of heads on one core; 0: not measured
+  CallTimes f32;             // calls whose first operand is f32
+  CallTimes bf16;            // calls whose first operand is bf16
+  Flops head_f32 = 0;        // operations a second of the products of heads on one core; 0: not measured
   Flops head_bf16 = 0;
   double update = 0;              // bytes a second that an update reads and writes on one core; 0: not measured
   std::vector<double> bandwidth;  // bytes a second of 1, 2, ... threads together
-  std::vector<double> slow_down;  // of products on 1, 2, ... cores: the time relative to that on one core
+  std::vector<double> slow_down;  // time of products on 1, 2, ... cores relative to one core
   ExchangeTime copy;
   ExchangeTime all_gather;
   ExchangeTime reduce_scatter;
@@ -54,8 +54,8 @@ struct Calibration {
 
 // The figures of a cluster's nodes that its text states or that were measured there.
 struct ClusterFigures {
-  std::optional<GpuDef> device;            // of `device { ... }`
-  std::optional<Calibration> calibration;  // of `calibration { ... }`
+  std::optional<GpuDef> device;            // the group `device`
+  std::optional<Calibration> calibration;  // the group `calibration`
 };
 
 }  // namespace xrun

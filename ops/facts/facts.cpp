@@ -33,7 +33,7 @@ Rates rates_of(Isa isa) {
     case Isa::kAvx512Bf16:
       return {1.2e11, 2.0e11};
     case Isa::kAmx:
-      return {1.2e11, 7.0e11};
+      return {1.4e11, 7.0e11};  // Sapphire Rapids
   }
   return {6e10, 6e10};
 }

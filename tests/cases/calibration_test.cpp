@@ -62,7 +62,8 @@ TEST_F(Calibrations, ARunWarnsOfThoseOfAnotherMachine) {
 TEST_F(Calibrations, TheyDoNotChangeWhatIsLearned) {
   at.write("slow.xgraph", cluster("tin", "avx2", 1000));
   const auto end = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"train", "m.xgraph", "--steps", "3", "--devices", "1", "--progress", "json"});
+    words.insert(words.begin(),
+                 {"train", "m.xgraph", "--steps", "3", "--devices", "1", "--deterministic", "--progress", "json"});
     const std::string out = run(words).out;
     const size_t at_weights = out.find("\"weights\"");
     return at_weights == std::string::npos ? out : out.substr(at_weights, 50);

@@ -218,9 +218,10 @@ const std::map<std::string, Folders> kMayInclude{
                          "runtime/cli/sources", "runtime/cli/predict", "runtime/cli/preview", "runtime/cli/profiles"}},
     {"runtime/cli", kCommands + Folders{"runtime/cli/console", "runtime/cli/convert", "runtime/cli/import",
                                         "runtime/cli/job", "runtime/cli/commands"}},
-    {"runtime/bench/command", kRuntime + Folders{"runtime/bench", "runtime/bench/calibration", "runtime/device/cuda/machine", "runtime/comm/ranks",
-                                                 "runtime/data/readers", "runtime/cli", "runtime/cli/console",
-                                                 "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
+    {"runtime/bench/command",
+     kRuntime + Folders{"runtime/bench", "runtime/bench/calibration", "runtime/device/cuda/machine",
+                        "runtime/comm/ranks", "runtime/data/readers", "runtime/cli", "runtime/cli/console",
+                        "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
 };
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }

@@ -44,7 +44,7 @@ constexpr std::string_view kHead = "arcface(id, label)";
 using Key = std::tuple<std::string, bool, Flops, double>;
 struct Round {
   std::map<Key, Seconds> calls;
-  Seconds head_f32 = 0;  // of a multiply-add
+  Seconds head_f32 = 0;  // time of a multiply-add
   Seconds head_bf16 = 0;
   double update = 0;
 };
@@ -75,7 +75,7 @@ Status add_probe(const Probe& probe, bool bf16, ops::Isa isa, Round& round) {
                         *facts.nodes[i].time);
   }
   (bf16 ? round.head_bf16 : round.head_f32) = facts.head_seconds_per_mac;
-  round.update = round.update > 0 ? round.update : facts.bytes_per_second;  // of the largest probe, which is the first
+  round.update = round.update > 0 ? round.update : facts.bytes_per_second;  // that of the first probe, the largest one
   return {};
 }
 

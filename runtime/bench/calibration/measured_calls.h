@@ -16,7 +16,7 @@ namespace xrun::runtime {
 // A small model whose operators are measured.
 struct Probe {
   std::string_view name;   // "windows of bottleneck units"
-  std::string_view shape;  // of the input: "3, 224, 224"
+  std::string_view shape;  // dimensions of the input: "3, 224, 224"
   std::string_view body;   // operators from `image` to `feature`
   int64_t rows;            // rows of a call
 };

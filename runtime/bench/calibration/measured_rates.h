@@ -28,8 +28,8 @@ struct Spread {
 Result<std::vector<Spread>> measure_rates(const Host& host, ops::Isa isa, int rounds,
                                           const std::function<void(std::string)>& progress, Calibration& calibration);
 
-// Returns the start and the rate of an exchange between two devices that takes `small` for `small_bytes` and `large` for
-// `large_bytes`. If the times do not grow with the bytes, the rate is that of the larger exchange.
+// Returns the start and the rate of an exchange between two devices that takes `small` for `small_bytes` and `large`
+// for `large_bytes`. If the times do not grow with the bytes, the rate is that of the larger exchange.
 ExchangeTime exchange_time(double small_bytes, Seconds small, double large_bytes, Seconds large);
 
 }  // namespace xrun::runtime

@@ -160,7 +160,8 @@ std::string settings_table(lang::DeclKind kind) {
 // Returns the table of the catalogue of accelerators.
 std::string accelerators_table() {
   std::string text =
-      "| `gpu` | memory | bandwidth | f32 | bf16 | between two devices | from the host |\n|---|---|---|---|---|---|---|\n";
+      "| `gpu` | memory | bandwidth | f32 | bf16 | between two devices | from the host "
+      "|\n|---|---|---|---|---|---|---|\n";
   for (const GpuDef& gpu : gpu_defs()) {
     text += fmt::format("| `{}` | {:.0f} GB | {:.0f} GB/s | {:g} TFLOPS | {:g} TFLOPS | {:g} GB/s, {} | {:g} GB/s |\n",
                         gpu.name, static_cast<double>(gpu.memory) / 1e9, gpu.bytes_per_second / 1e9,
