@@ -31,6 +31,19 @@ OpCost cost_of(const Graph& graph, const Node& node) {
   return cost;
 }
 
+OpCost call_cost(const Graph& graph, const Node& node, int64_t rows) {
+  OpCost cost = cost_of(graph, node);
+  cost.flops *= static_cast<Flops>(rows);
+  cost.bytes *= rows;
+  for (const auto* list : {&node.inputs, &node.outputs}) {
+    for (const ValueId id : *list) {
+      const TensorType& type = graph.value(id).type;
+      cost.bytes += type.has_batch() || type.sharded ? 0 : type.bytes(1, 1);
+    }
+  }
+  return cost;
+}
+
 OpCost total_cost(const Graph& graph, Phase phase) {
   OpCost total;
   for (const Node& node : graph.nodes) {

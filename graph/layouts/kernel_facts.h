@@ -1,12 +1,14 @@
 // KernelFacts: sizes and times of kernels as a value, made by ops/ and read by the planner, which never sees a kernel.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/base/units.h"
 #include "graph/graph.h"
+#include "graph/settings/calibration.h"
 
 namespace xrun {
 
@@ -37,6 +39,8 @@ struct KernelFacts {
   double host_rate = 0;            // bytes a second that a GPU copies from its host; 0: devices read the host's memory
   Seconds call = 2e-7;             // time to call a kernel with its arguments, or to launch one on a GPU
   std::string digest;              // digest of all fields above except times
+  // Measured rates of exchanges and of threads that work at the same time; null: constants of the cost model.
+  std::shared_ptr<const Calibration> calibration;
 };
 
 }  // namespace xrun

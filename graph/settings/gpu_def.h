@@ -1,6 +1,6 @@
-// The kinds of GPUs that a cluster can name, with the figures that their vendor has published. Plans for them are made
-// on any machine, without a driver. Other GPUs have the figures that their driver reports
-// (runtime/device/cuda/machine/card.h).
+// The catalogue: the kinds of accelerators that a cluster can name, with the figures that their vendors have published.
+// Plans for them are made on any machine, without a driver. Other GPUs have the figures that their driver reports
+// (runtime/device/cuda/machine/card.h) or that a cluster states (`device { ... }`).
 #pragma once
 
 #include <optional>
@@ -27,10 +27,20 @@ struct GpuDef {
   bool operator==(const GpuDef&) const = default;
 };
 
+// The times and rates that are assumed where a cluster states no figure: the start of a kernel, and PCIe 4.0 x16.
+inline constexpr Seconds kUsualLaunch = 3e-6;
+inline constexpr double kUsualLinkRate = 32e9;
+// GpuDef::name of devices whose figures a cluster states.
+inline constexpr std::string_view kStatedDevice = "device";
+
 // All kinds, in the order of their memory.
 std::span<const GpuDef> gpu_defs();
 // Returns the kind with a name, or with another name of it ("h100_80g"); null if there is none.
 const GpuDef* find_gpu(std::string_view name);
+// Returns what joins two devices of a kind, "NVLink", "PCIe" or "the links of TPUs"; empty if the kind is in no table.
+std::string_view link_of_gpu(std::string_view name);
+// Returns why no program of xrun runs on a kind of device; empty if programs may run there.
+std::string why_only_planned(std::string_view name);
 
 // The figures as one line, and the figures of such a line; nullopt if the text has another form. Equal figures give
 // equal lines.

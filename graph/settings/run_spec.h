@@ -1,5 +1,5 @@
 // Settings of a run outside its steps: where it begins, when it saves and which checkpoints it keeps, when it ends
-// early. No plan depends on them.
+// early. Plans depend on none of them but on the figures of the cluster.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/settings/calibration.h"
 #include "graph/settings/moved.h"
 #include "graph/settings/specs.h"
 
@@ -48,6 +49,7 @@ struct RunSpec {
   Span copy_span;
   std::optional<StopSpec> stop_when;
   std::vector<Moved> moved;  // names that tensors had in earlier texts and their checkpoints
+  ClusterFigures figures;
 };
 
 }  // namespace xrun

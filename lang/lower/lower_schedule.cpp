@@ -31,10 +31,23 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   const SettingNode* gpus = node != nullptr ? node->find("gpus") : nullptr;
   const GpuDef* gpu = find_gpu(cluster.gpu);
   cluster.gpu = gpu != nullptr ? gpu->name : "";
-  if (gpu == nullptr && cluster.gpus > 1) {
+  if (run_.figures.device) {
+    const SettingNode* kind = node->find("gpu");
+    if (gpu != nullptr) {
+      ev_.refuse("XG0513", kind != nullptr ? kind->span : cluster.span,
+                 {"`gpu = {}` and `device` both say what the devices of a node are", gpu->name}, "",
+                 {"leave one of them out"});
+    }
+    cluster.gpu = kStatedDevice;
+  } else if (gpu == nullptr && cluster.gpus > 1) {
     ev_.refuse("XG0513", gpus != nullptr ? gpus->span : cluster.span,
                {"`gpus` without `gpu`: the kind of the GPUs is missing"}, "a plan depends on their memory and speed",
                {"say which they are: gpu = h100"});
+  }
+  if (run_.figures.calibration && !cluster.gpu.empty()) {
+    ev_.refuse("XG0513", node->find("calibration")->key_span,
+               {"`calibration` is about processors, but the devices are {} GPUs", cluster.gpu}, "",
+               {"leave it out, or leave out the GPUs"});
   }
   const SettingNode* network = settings.root.find("network");
   if (cluster.nodes > 1 && !cluster.network.known() && (network == nullptr || word(*network) == "none")) {

@@ -19,6 +19,8 @@
 
 namespace xrun::lang {
 
+struct Figure;
+
 // The declarations of one run; empty if the file does not have them.
 struct Choice {
   DeclRef model, data, train, cluster, schedule;
@@ -95,6 +97,8 @@ class ModuleBuilder {
   void lower_stop(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_cpu(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_network(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_device(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_calibration(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_recompute(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_shard(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_over(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -166,6 +170,20 @@ class ModuleBuilder {
   std::optional<T> read(const SettingNode& node, Scope& scope, const SettingDef& def);
   template <class T>
   std::optional<T> check_value(const SettingNode& node, Scope& scope, const SettingDef& def);
+
+  // placement/device_group.cpp, placement/calibration_group.cpp. The first two functions read a figure and check its
+  // unit and its range.
+  std::optional<double> figure(const Datum& value, std::string_view what, const Figure& wanted);
+  std::optional<double> figure(const SettingNode& node, Scope& scope, const SettingDef& def, const Figure& wanted);
+  void refuse_figure(const SettingNode& node, std::string_view group, const std::vector<std::string>& known);
+  void lower_flops(const SettingNode& node, const Scope& scope, const SettingDef& def, GpuDef& device);
+  const std::vector<Datum>* figures_of(const Datum& value, std::string_view what, size_t width,
+                                       std::string_view example);
+  void lower_list(const SettingNode& node, Scope& scope, const SettingDef& def, const Figure& wanted,
+                  std::vector<double>& list);
+  void lower_exchange(const SettingNode& node, Scope& scope, const SettingDef& def, ExchangeTime& time);
+  void lower_calls(const SettingNode& node, const Scope& scope, const SettingDef& def, CallTimes& calls);
+  void lower_calibrated(const SettingNode& node, Scope& scope, const SettingDef& def, Calibration& calibration);
 
   // lower_data.cpp
   void lower_data(const DeclRef& decl);

@@ -205,7 +205,8 @@ constexpr SettingDef kSettings[] = {
         "none)",
         "none", "what joins the machines: the rate of each machine's link, in each direction",
         Access(&B::lower_network, show_network)},
-    Def{kCluster, "", "node", "{ cpu, cores, memory, storage, gpu, gpus }", "detected", "one machine", &B::lower_group}
+    Def{kCluster, "", "node", "{ cpu, cores, memory, storage, gpu, gpus, ... }", "detected", "one machine",
+        &B::lower_group}
         .such_as("write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
     Def{kCluster, "node", "cpu", "name or str", "cpu", "the name of the processor in reports",
         Access(&B::lower_cpu, &show_member<&ClusterSpec::cpu>)},
@@ -216,11 +217,24 @@ constexpr SettingDef kSettings[] = {
     Def{kCluster, "node", "storage", "rate", "none",
         "how fast its files are read and written: gives the predicted time of saves", kStored<&ClusterSpec::storage>,
         1},
-    Def{kCluster, "node", "gpu", "none, v100_16g, v100_32g, h100, h100_80g, h200", "none",
-        "the kind of its GPUs, which are the devices of plans; `h100_80g` is `h100`",
+    Def{kCluster, "node", "gpu",
+        "none, tpu_v2, tpu_v3, p100, v100_16g, p40, rtx_4090, v100_32g, a100_40g, l40s, a100_80g, h100, h100_80g, "
+        "h200, "
+        "b200",
+        "none",
+        "the kind of its accelerators, which are the devices of plans; without it, its cores are; `h100_80g` is "
+        "`h100`; "
+        "a `tpu` is one core of a chip, for plans only",
         Access(&B::store_choice<&ClusterSpec::gpu>, &show_member<&ClusterSpec::gpu>)},
     Def{kCluster, "node", "gpus", "int", "1", "how many GPUs of this kind it has", kStored<&ClusterSpec::gpus>, 1,
         kMostGpus},
+    Def{kCluster, "node", "device", "{ memory, bandwidth, flops { f32, bf16 }, link, host }", "none",
+        "the figures of its devices, for plans with accelerators that `gpu` does not name", Access(&B::lower_device)}
+        .such_as("write\ndevice {\n  memory    = 80GB\n  bandwidth = 2TB/s\n  flops {\n    f32  = 60TFLOPS\n    bf16 = "
+                 "900TFLOPS\n  }\n}"),
+    Def{kCluster, "node", "calibration", "{ instructions, f32, bf16, bandwidth, ... }", "none",
+        "measured times of its processor, which `xrun bench --calibrate` writes", Access(&B::lower_calibration)}
+        .such_as("write the group that `xrun bench --calibrate -o here.xgraph` makes"),
     Def{kCluster, "node", "link", "nvlink(rate: quantity), pcie(rate: quantity)", "detected", "what joins its GPUs",
         &B::check_choice}
         .not_yet("leave it out: plans take the published rate of NVLink"),

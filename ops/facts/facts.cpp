@@ -11,6 +11,7 @@
 
 #include "graph/base/random.h"
 #include "graph/print.h"
+#include "ops/dnn/window.h"
 #include "ops/facts/timing.h"
 
 namespace xrun::ops {
@@ -32,9 +33,31 @@ Rates rates_of(Isa isa) {
     case Isa::kAvx512Bf16:
       return {1.2e11, 2.0e11};
     case Isa::kAmx:
-      return {1.2e11, 7.0e11};
+      return {1.4e11, 7.0e11};  // Sapphire Rapids
   }
   return {6e10, 6e10};
+}
+
+// The time of an operation of these operators in bf16 on AMX, relative to that of a forward product: tiles are loaded
+// along the rows of both operands, so gradients first transpose one of them, and attention has products of few rows.
+// Measured on Sapphire Rapids (docs/reference/calibration.md).
+struct AmxWork {
+  std::string_view op;
+  double dense;
+  double strided;  // windows with a stride
+};
+constexpr AmxWork kAmxWork[] = {
+    {"conv.dx", 1.1, 2.3},   {"conv.dw", 2.2, 4.5},   {"linear.dx", 1.4, 1.4},
+    {"linear.dw", 3.2, 3.2}, {"attention", 2.7, 2.7}, {"attention.grad", 6.9, 6.9},
+};
+
+double amx_work(const Node& node, const KernelSpec& spec) {
+  const auto* found = std::ranges::find(kAmxWork, node.op->name, &AmxWork::op);
+  if (found == std::end(kAmxWork) || spec.inputs[0].dtype != DType::kBF16) {
+    return 1;
+  }
+  const bool by_window = found->strided != found->dense;
+  return by_window && extents_of(node.attrs, "stride").area() > 1 ? found->strided : found->dense;
 }
 
 bool is_float(const TensorType& type) { return is_computed(type.dtype); }
@@ -70,7 +93,8 @@ Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure meas
 Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOptions& options, const KernelSpec& spec,
                            const CacheState& caches, const std::string& key, KernelTimes* times) {
   XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options));
-  KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = kernel->work()};
+  const double slow = options.isa == Isa::kAmx ? amx_work(node, spec) : 1;
+  KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = slow * kernel->work()};
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     fact.prepared.push_back(kernel->prepared_bytes(static_cast<int>(i)));
   }

@@ -18,6 +18,13 @@ namespace {
 // with its label takes 0.7 us.
 constexpr Seconds kSample = 2.5e-7;
 constexpr Seconds kElement = 1e-9;
+// The time of a pass over elements in bf16 relative to that of its bytes in f32. The elements are converted to f32 and
+// back, which takes longer than memory needs for half of the bytes. Measured on AMX (docs/reference/calibration.md).
+constexpr double kConverted = 1.7;
+// The time to decode a pixel of a JPEG, measured with `xrun bench --calibrate`, and the pixels of a picture for each
+// pixel to which it is decoded.
+constexpr Seconds kDecodedPixel = 2.5e-9;
+constexpr double kPixelsOfPicture = 4;
 // The time to draw an element of a generated sample. `synthetic` draws two normal numbers for an element; `sku_tree`
 // draws four, but in blocks, which takes half the time for each number.
 constexpr Seconds kDrawn = 3e-8;
@@ -71,6 +78,11 @@ Seconds drawn_time(const ReaderDef& reader, const Attrs& arguments) {
   return sum;
 }
 
+// Whether a binding decodes pictures. They have three colours.
+bool decodes(const DataBinding& binding) {
+  return std::ranges::any_of(binding.stages, [](const CallSpec& stage) { return stage.name == "decode"; });
+}
+
 }  // namespace
 
 CostModel::CostModel(const KernelFacts& facts, const Machine& machine) : facts_(facts), machine_(machine) {}
@@ -91,7 +103,8 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t norm_rows) const 
   const double rate = narrow ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
   const auto rows = static_cast<double>(norm_rows);
   const Seconds arithmetic = work * cost.flops * rows / rate;
-  const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
+  const double conversions = narrow && facts_.isa == "amx" ? kConverted : 1;
+  const Seconds memory = conversions * static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
   return facts_.call + std::max(arithmetic, memory);
 }
 
@@ -183,24 +196,46 @@ Seconds CostModel::approximate_graph(const KnnCellsShape& shape, int ranks) cons
          static_cast<double>(std::min(shape.graph.workers, machine_.cores)) / ranks;
 }
 
+// On a calibrated machine all of its threads share the bandwidth of its memory.
 Seconds CostModel::sweep(Bytes bytes, int workers) const {
-  return static_cast<double>(bytes) / facts_.bytes_per_second / static_cast<double>(workers);
+  double share = 1;
+  if (facts_.calibration != nullptr && !facts_.calibration->bandwidth.empty()) {
+    const std::vector<double>& bandwidth = facts_.calibration->bandwidth;
+    const int threads = machine_.workers_of_node();
+    share = std::min(1.0, Calibration::of_count(bandwidth, threads, 0) / (bandwidth.front() * threads));
+  }
+  return static_cast<double>(bytes) / (facts_.bytes_per_second * share) / static_cast<double>(workers);
 }
 
-Seconds CostModel::copy(Bytes bytes) const { return hand_over() + static_cast<double>(bytes) / exchange_rate(); }
+Seconds CostModel::hand_over() const {
+  constexpr Seconds kHandOver = 5e-6;
+  const bool is_alone = machine_.devices == 1 && machine_.threads == 1;
+  return machine_.has_gpus()             ? facts_.call
+         : is_alone                      ? 0.0
+         : facts_.calibration != nullptr ? facts_.calibration->hand_over.value_or(kHandOver)
+                                         : kHandOver;
+}
+
+Seconds CostModel::exchange(const ExchangeTime& measured, Bytes bytes, int others) const {
+  return measured.rate > 0 ? measured.start * others + static_cast<double>(bytes) / measured.rate
+                           : hand_over() * others + static_cast<double>(bytes) / exchange_rate();
+}
+
+Seconds CostModel::copy(Bytes bytes) const {
+  return exchange(facts_.calibration != nullptr ? facts_.calibration->copy : ExchangeTime(), bytes, 1);
+}
 
 Seconds CostModel::copy_from_host(Bytes bytes) const {
   return facts_.host_rate > 0 ? hand_over() + static_cast<double>(bytes) / facts_.host_rate : copy(bytes);
 }
 
 Seconds CostModel::all_gather(Bytes bytes, int members) const {
-  const double others = static_cast<double>(members - 1);
-  return hand_over() * others + static_cast<double>(bytes) / exchange_rate();
+  return exchange(facts_.calibration != nullptr ? facts_.calibration->all_gather : ExchangeTime(), bytes, members - 1);
 }
 
 Seconds CostModel::reduce_scatter(Bytes bytes, int members) const {
-  const double others = static_cast<double>(members - 1);
-  return hand_over() * others + static_cast<double>(bytes) / exchange_rate();
+  return exchange(facts_.calibration != nullptr ? facts_.calibration->reduce_scatter : ExchangeTime(), bytes,
+                  members - 1);
 }
 
 double CostModel::crowding(int devices) const {
@@ -222,11 +257,14 @@ Seconds CostModel::loader(const Module& module) const {
       sample += drawn_time(*reader, source.reader.args);
     }
   }
+  const bool is_measured = facts_.calibration != nullptr && facts_.calibration->decode > 0;
+  const Seconds pixel = is_measured ? facts_.calibration->decode : kDecodedPixel;
   for (const DataBinding& binding : module.data.bindings) {
     for (const NamedValue& input : module.graph.inputs) {
       const double elements = static_cast<double>(module.graph.value(input.value).type.row_elements());
       const double passes = 1 + static_cast<double>(binding.stages.size());
       sample += input.name == binding.target ? kSample + elements * passes * kElement : 0.0;
+      sample += input.name == binding.target && decodes(binding) ? elements / 3 * kPixelsOfPicture * pixel : 0.0;
     }
   }
   return sample * static_cast<double>(module.train.batch);

@@ -1,7 +1,7 @@
 // Cost model: predicts the seconds that kernels, head passes, updates and copies take on the devices of one process. If
-// KernelFacts has a time of a kernel, measured or given by the user, the model uses it. Otherwise it uses the larger of
-// the kernel's arithmetic time and memory time, by the operator's formulae. On GPUs all work takes this larger time and
-// the launches of its kernels.
+// KernelFacts has a time of a kernel, measured, calibrated or given by the user, the model uses it. Otherwise it uses
+// the larger of the kernel's arithmetic time and memory time, by the operator's formulae. On GPUs all work takes this
+// larger time and the launches of its kernels.
 #pragma once
 
 #include "graph/graph.h"
@@ -93,16 +93,14 @@ class CostModel {
   Seconds reduce_scatter(Bytes bytes, int members) const;
   // Returns the time to hand a task from one thread to another, which parks one thread and wakes the other; 0 if there
   // is only one thread. A GPU needs the time of a launch.
-  Seconds hand_over() const {
-    return machine_.has_gpus() ? facts_.call : machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6;
-  }
+  Seconds hand_over() const;
 
   // Returns the factor by which all work slows down while the first `devices` devices work at once, if there are more
   // threads than cores. The times above assume a core for each thread.
   double crowding(int devices) const;
 
   // Returns the time to read and transform the samples of a step on one core: the measured time of a sample, or a
-  // formula that does not count the decoding of pictures.
+  // formula, in which pictures have twice the height and the width to which they are decoded.
   Seconds loader(const Module& module) const;
   // Returns the duration of a step whose workers also run the loader; steps of GPUs wait only for its samples. Without
   // the loader the program takes `makespan`,
@@ -115,6 +113,7 @@ class CostModel {
 
  private:
   Seconds head_on_gpu(const HeadSweep& sweep) const;
+  Seconds exchange(const ExchangeTime& measured, Bytes bytes, int others) const;
 
   const KernelFacts& facts_;
   const Machine& machine_;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/settings/gpu_def.h"
-
 namespace xrun::planner {
 namespace {
 
@@ -36,7 +34,7 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
   machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores * nodes : cores * detected));
   machine.ranks = request.ranks > 1 ? request.ranks : nodes;
   const int threads = request.threads > 0 ? request.threads : machine.cores;
-  const GpuDef* gpu = find_gpu(cluster.gpu);
+  const GpuDef* gpu = request.gpu ? &*request.gpu : find_gpu(cluster.gpu);
   const int usual = gpu != nullptr                       ? static_cast<int>(cluster.gpus) * nodes
                     : machine.cores <= kMostUsualDevices ? std::min(machine.cores, threads)
                                                          : machine.ranks;

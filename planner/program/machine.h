@@ -3,10 +3,13 @@
 // memory of their node, or GPUs of a kind, which have memory of their own.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/base/units.h"
+#include "graph/settings/gpu_def.h"
 #include "graph/settings/specs.h"
 
 namespace xrun::planner {
@@ -30,6 +33,8 @@ struct Machine {
   // Returns how many workers compute at the same time without slowing one another: as many as there are cores. The
   // work of GPUs needs no cores.
   int parallel_workers() const { return has_gpus() ? threads : cores; }
+  // Returns how many workers compute on a node at the same time, at least 1.
+  int workers_of_node() const { return std::max(1, std::min(threads, cores) / nodes()); }
   // Returns the number of threads of a device: threads are divided as evenly as possible, at least one per device.
   int threads_of(int device) const;
   int node_of(int device) const { return device_nodes.empty() ? 0 : device_nodes[static_cast<size_t>(device)]; }
@@ -46,6 +51,7 @@ struct MachineRequest {
   std::vector<int> rank_nodes;  // node of each rank; empty: all ranks are on one node
   Bytes node_memory = 0;        // memory of the smallest node; 0: all nodes have equal memory
   NetworkSpec network;          // the network between the nodes
+  std::optional<GpuDef> gpu;    // the devices whose figures the cluster states
 };
 
 // Returns the machine for a request. `cores` and `memory` are the detected totals over the nodes on which ranks have

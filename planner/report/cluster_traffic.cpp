@@ -104,9 +104,13 @@ std::string device_link_text(const Machine& machine) {
   if (!machine.has_gpus() || machine.devices <= machine.nodes()) {
     return "";
   }
-  const bool published = find_gpu(machine.gpu) != nullptr;
+  const std::string_view link = link_of_gpu(machine.gpu);
+  const std::string source = !link.empty() ? fmt::format("published for {}", link)
+                             : machine.gpu == kStatedDevice
+                                 ? std::string("the cluster states or, without `link`, PCIe 4.0 x16 has")
+                                 : std::string("assumed for PCIe 4.0 x16");
   return fmt::format("{:.3g} GB/s in each direction between two {} of a node, as {}", machine.device_link / 1e9,
-                     machine.gpu, published ? "published for NVLink" : "assumed for PCIe 4.0 x16");
+                     machine.gpu, source);
 }
 
 std::string network_text(const Plan& plan) {

@@ -175,6 +175,13 @@ std::string layer_times_text(const Plan& plan) {
          counted(times.rows, "row") + "; others have those of the cost model";
 }
 
+std::string costs_line(const Plan& plan) {
+  const auto made = std::ranges::find(plan.options, "calibration", &std::pair<std::string, std::string>::first);
+  return made == plan.options.end()
+             ? ""
+             : "  costs      measured by a calibration of " + printable_line(made->second) + "\n";
+}
+
 std::string communication_lines(const Plan& plan) {
   const std::vector<CommSummary> list = list_communication(plan);
   if (list.empty()) {

@@ -39,6 +39,8 @@ std::string disk_lines(const Plan& plan, const Module& module);
 
 // Returns a text about the user's times of layers with which the plan was made; empty if there are none.
 std::string layer_times_text(const Plan& plan);
+// Returns the line "costs": the machine whose calibration gave the predicted times; empty for other plans.
+std::string costs_line(const Plan& plan);
 
 std::string communication_lines(const Plan& plan);
 std::string network_lines(const Plan& plan);  // links between GPUs, and the network

@@ -170,9 +170,10 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
          fold(bound_line(plan)) + fold(search_line(plan)) + fold(memory_line(plan, module, memory)) +
          fold(bits_line(plan)) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
          fold(network_lines(plan)) + fold(growth_line(plan)) + fold(compression_text(plan, module)) +
-         fold(graphs_line(plan, module)) + fold(times_line(plan)) + devices_lines(plan, module, memory, columns) +
-         fold(data_line(plan, module, memory)) + why_lines(plan, {}, columns) +
-         others_lines("also     ", plan.alternatives, columns) + costs_lines(plan, columns);
+         fold(graphs_line(plan, module)) + fold(costs_line(plan)) + fold(times_line(plan)) +
+         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
+         why_lines(plan, {}, columns) + others_lines("also     ", plan.alternatives, columns) +
+         costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {
@@ -188,7 +189,8 @@ std::string report_table(const Plan& plan, const Module& module, std::string_vie
   if (table == "why") {
     std::string text = why_lines(plan, certificate_rows(plan)) + others_lines("also     ", plan.alternatives) +
                        others_lines("kinds    ", plan.other_kinds);
-    text += plan.layer_times ? "\n" + times_line(plan) : "";
+    const std::string times = costs_line(plan) + times_line(plan);
+    text += times.empty() ? "" : "\n" + times;
     return text.empty() ? text : text.substr(1);
   }
   return "";

@@ -150,6 +150,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
   }));
   const auto communicator = make ? make(*devices, exchanges) : std::make_unique<LocalCommunicator>(*devices, exchanges);
   Completions completions;
+  Seconds moved = 0;  // the exchanges of the last collective without its sums
   const auto run = [&](Group group) -> Result<Seconds> {
     XRUN_TRY(communicator->agree({}).status);  // lets all ranks begin together
     const auto begin = Clock::now();
@@ -159,6 +160,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
       }
     }
     XRUN_TRY(completions.wait(2 * one.own));
+    moved = std::chrono::duration<double>(Clock::now() - begin).count();
     if (group == kReduceScatter) {
       XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
         sum_parts(one, at, device, memory_of(device));
@@ -174,6 +176,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     if (round > 0) {
       figures.all_gather.push_back(gather);
       figures.reduce_scatter.push_back(scatter);
+      figures.scattered.push_back(moved);
     }
   }
   XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {

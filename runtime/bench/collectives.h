@@ -25,6 +25,7 @@ struct CollectiveCase {
 struct CollectiveFigures {
   std::vector<Seconds> all_gather;
   std::vector<Seconds> reduce_scatter;
+  std::vector<Seconds> scattered;  // exchanges of the reduce-scatter without its sums
 };
 
 // Makes the communicator for exchanges of this rank's devices with all devices.

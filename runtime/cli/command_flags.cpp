@@ -306,12 +306,12 @@ void add_data(CLI::App& app, CommandLine& line) {
 
 void add_bench(CLI::App& app, CommandLine& line) {
   CLI::App* bench = add_command(app, line, "bench", kBenchAbout, nullptr);
-  bench->require_subcommand(1);
+  const auto run = [&line](const char* name) {
+    return [&line, name] { return Outcome<int>(line.run_benchmark(line.global, name, line.bench)); };
+  };
+  add_calibration_flags(*bench, line.bench.calibration, [&line, run] { line.action = run(kCalibration); });
   for (const BenchmarkEntry& entry : benchmarks()) {
-    CLI::App* command = add_command(*bench, line, entry.name, entry.about, [&line, name = entry.name] {
-      return Outcome<int>(line.run_benchmark(line.global, name, line.bench));
-    });
-    entry.add_flags(*command, line.bench);
+    entry.add_flags(*add_command(*bench, line, entry.name, entry.about, run(entry.name)), line.bench);
   }
 }
 

@@ -88,6 +88,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"lang/elaborate/calls", kGraph + kText + Folders{"lang/elaborate"}},
     {"lang/elaborate/scalars", kGraph + kText + Folders{"lang/elaborate", "lang/elaborate/trials"}},
     {"lang/lower", kGraph + kText + Folders{"lang/elaborate"}},
+    {"lang/lower/placement", kGraph + kText + Folders{"lang/elaborate", "lang/lower"}},
     {"lang", kGraph + kText + Folders{"lang/elaborate", "lang/elaborate/trials", "lang/lower"}},
 
     {"ops/simd", kGraph},
@@ -153,6 +154,9 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/cluster", kGraph + Folders{"runtime/comm/ranks"}},
     {"runtime/bench", kRuntime + Folders{"ops/head/loops", "runtime/device/cpu", "runtime/comm/local", "runtime/data",
                                          "runtime/data/augment", "runtime/data/order"}},
+    {"runtime/bench/calibration",
+     kRuntime + Folders{"lang", "lang/elaborate", "lang/format", "ops/facts", "planner/cost", "runtime/bench",
+                        "runtime/device/cpu", "runtime/formats/pictures"}},
     {"runtime/executor", kRuntime},
     {"runtime/train/clock", kGraph},
     {"runtime/train/events", kRuntime + Folders{"runtime/executor"}},
@@ -214,9 +218,10 @@ const std::map<std::string, Folders> kMayInclude{
                          "runtime/cli/sources", "runtime/cli/predict", "runtime/cli/preview", "runtime/cli/profiles"}},
     {"runtime/cli", kCommands + Folders{"runtime/cli/console", "runtime/cli/convert", "runtime/cli/import",
                                         "runtime/cli/job", "runtime/cli/commands"}},
-    {"runtime/bench/command", kRuntime + Folders{"runtime/bench", "runtime/device/cuda/machine", "runtime/comm/ranks",
-                                                 "runtime/data/readers", "runtime/cli", "runtime/cli/console",
-                                                 "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
+    {"runtime/bench/command",
+     kRuntime + Folders{"runtime/bench", "runtime/bench/calibration", "runtime/device/cuda/machine",
+                        "runtime/comm/ranks", "runtime/data/readers", "runtime/cli", "runtime/cli/console",
+                        "runtime/cli/job", "runtime/cli/model", "runtime/cli/commands"}},
 };
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }

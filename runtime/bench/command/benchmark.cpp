@@ -45,11 +45,12 @@ std::string idle_flag(const GlobalOptions& options, bool reads_file) {
 }
 
 std::unique_ptr<Benchmark> make_benchmark(std::string_view name, const BenchArgs& args) {
-  return name == "head"   ? make_head_benchmark(args.head)
-         : name == "knn"  ? make_knn_benchmark(args.knn)
-         : name == "data" ? make_data_benchmark(args.data)
-         : name == "comm" ? make_comm_benchmark(args.comm)
-                          : make_jit_benchmark(args.jit);
+  return name == "head"         ? make_head_benchmark(args.head)
+         : name == "knn"        ? make_knn_benchmark(args.knn)
+         : name == "data"       ? make_data_benchmark(args.data)
+         : name == "comm"       ? make_comm_benchmark(args.comm)
+         : name == kCalibration ? make_calibration(args.calibration)
+                                : make_jit_benchmark(args.jit);
 }
 
 }  // namespace

@@ -40,9 +40,10 @@ std::unique_ptr<Benchmark> make_knn_benchmark(const KnnBenchArgs& args);
 std::unique_ptr<Benchmark> make_comm_benchmark(const CommBenchArgs& args);
 std::unique_ptr<Benchmark> make_data_benchmark(const DataBenchArgs& args);
 std::unique_ptr<Benchmark> make_jit_benchmark(const JitBenchArgs& args);
+std::unique_ptr<Benchmark> make_calibration(const CalibrationArgs& args);
 
 // Runs the benchmark with this name, prints its report and gives the exit code. REQUIRES: `name` is an entry of
-// benchmarks().
+// benchmarks(), or kCalibration.
 int run_benchmark(const GlobalOptions& options, std::string_view name, const BenchArgs& args);
 
 // Helpers of all benchmarks. check_number rejects with kUsage a value that is not in 1..`most`; the other returns the

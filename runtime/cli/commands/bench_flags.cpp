@@ -77,4 +77,24 @@ constexpr BenchmarkEntry kBenchmarks[] = {
 
 std::span<const BenchmarkEntry> benchmarks() { return kBenchmarks; }
 
+void add_calibration_flags(CLI::App& bench, CalibrationArgs& args, std::function<void()> chosen) {
+  bench.add_flag("--calibrate", args.wanted,
+                 "measure this machine for `xrun plan --cluster FILE`, in about two minutes");
+  bench.add_option("-o,--output", args.output, "with `--calibrate`: the cluster file to write")->type_name("FILE");
+  bench.add_option("--repeat", args.rounds, "with `--calibrate`: measurements of each figure (2)");
+  bench.require_subcommand(0, 1);
+  bench.parse_complete_callback([&bench, &args, chosen = std::move(chosen)] {
+    const bool alone = bench.get_subcommands().empty();
+    if (alone && !args.wanted) {
+      throw CLI::RequiredError("A subcommand");
+    }
+    if (!alone && args.wanted) {
+      throw CLI::ExcludesError("--calibrate", bench.get_subcommands()[0]->get_name());
+    }
+    if (alone) {
+      chosen();
+    }
+  });
+}
+
 }  // namespace xrun::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,14 +58,24 @@ struct DataBenchArgs {
   int64_t rounds = 5;
 };
 
+// `xrun bench --calibrate`, which measures the machine for plans.
+struct CalibrationArgs {
+  bool wanted = false;
+  std::string output;
+  int64_t rounds = 2;
+};
+
 struct BenchArgs {
   HeadBenchArgs head;
   KnnBenchArgs knn;
   CommBenchArgs comm;
   JitBenchArgs jit;
   DataBenchArgs data;
+  CalibrationArgs calibration;
 };
 
+// The name of the calibration, which is no entry of benchmarks().
+inline constexpr const char* kCalibration = "--calibrate";
 inline constexpr const char* kBenchAbout = "measure a part of xrun on this machine";
 
 struct BenchmarkEntry {
@@ -74,5 +85,9 @@ struct BenchmarkEntry {
   void (*add_flags)(CLI::App& command, BenchArgs& args);
 };
 std::span<const BenchmarkEntry> benchmarks();
+
+// Adds `--calibrate` and its flags to `xrun bench`, which then needs no benchmark. `chosen` is called if the command
+// line asks for the calibration. `args` must live while the command line is parsed.
+void add_calibration_flags(CLI::App& bench, CalibrationArgs& args, std::function<void()> chosen);
 
 }  // namespace xrun::cli

@@ -59,7 +59,8 @@ Outcome<int> show_module(const GlobalOptions& options, const ShowArgs& args, con
     return 0;
   }
   XRUN_TRY(check_complete(model, true));
-  XRUN_ASSIGN(const PreparedModel prepared, with_sources(prepare_model(module, options, console), model.sources));
+  XRUN_ASSIGN(const PreparedModel prepared,
+              with_sources(prepare_model(module, model.file.run.figures, options, console), model.sources));
   console.out(print(prepared.training.graph));
   return 0;
 }

@@ -246,6 +246,9 @@ void Training::announce(const PlannedModel& planned) {
     progress_->on(runtime::WarnEvent{
         job_.unwatched->code, job_.unwatched->message + ": a rank that hangs is not seen; " + job_.unwatched->help});
   }
+  if (const auto other = other_calibration(planned.prepared.training, planned.prepared)) {
+    progress_->on(runtime::WarnEvent{other->code, other->message + ": " + other->help});
+  }
   progress_->on(runtime::PlanEvent{.plan = planned.plan.id, .file = is_plan_file(args_.file) ? args_.file : ""});
   signals_.emplace([this] { progress_->on(runtime::InterruptEvent{}); });
 }

@@ -10,6 +10,7 @@
 #include "ops/facts/gpu_facts.h"
 #include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
+#include "planner/cost/calibrated_times.h"
 #include "planner/planner.h"
 #include "planner/profiles/given_times.h"
 #include "runtime/cli/console/device_flag.h"
@@ -182,13 +183,22 @@ Outcome<void> check_complete(const LoadedModel& model, bool needs_training) {
 Result<KernelFacts> kernel_facts(const Module& module, bool training, const PreparedModel& prepared,
                                  ops::KernelTimes* times) {
   const TrainSpec& train = module.train;
-  const GpuDef* gpu = prepared.gpus ? &prepared.gpus->figures : find_gpu(module.cluster.gpu);
-  return gpu != nullptr
-             ? ops::gpu_facts(module.graph, train.norm_rows, training, train.deterministic, *gpu)
-             : ops::collect_facts(module.graph, train.norm_rows, training, prepared.isa, train.deterministic, times);
+  const GpuDef* gpu = prepared.gpus     ? &prepared.gpus->figures
+                      : prepared.device ? &*prepared.device
+                                        : find_gpu(module.cluster.gpu);
+  if (gpu != nullptr) {
+    return ops::gpu_facts(module.graph, train.norm_rows, training, train.deterministic, *gpu);
+  }
+  XRUN_ASSIGN(KernelFacts facts,
+              ops::collect_facts(module.graph, train.norm_rows, training, prepared.isa, train.deterministic, times));
+  if (prepared.calibration != nullptr) {
+    planner::use_calibration(prepared.calibration, module, prepared.machine.workers_of_node(), facts);
+  }
+  return facts;
 }
 
-Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {
+Result<PreparedModel> prepare_model(const Module& module, const ClusterFigures& figures, const GlobalOptions& options,
+                                    const Console& console) {
   PreparedModel prepared;
   XRUN_TRY(check_flags_of_gpus(module.cluster, options));
   XRUN_ASSIGN(prepared.gpus, find_gpus(options, module.cluster, console));
@@ -201,10 +211,9 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
     prepared.training.cluster.gpu = prepared.inference.cluster.gpu = prepared.gpus->figures.name;
   }
   const runtime::Host host = runtime::detect_host();
-  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
-                                      : collect_facts(prepared, nullptr));
-  if (!options.layer_times.empty()) {
-    XRUN_ASSIGN(prepared.layer_times, read_layer_times(options.layer_times, prepared));
+  prepared.device = prepared.gpus ? std::nullopt : figures.device;
+  if (figures.calibration && !prepared.gpus) {
+    prepared.calibration = std::make_shared<const Calibration>(*figures.calibration);
   }
   const bool one = options.cores == 0;
   prepared.machine = planner::make_machine(module.cluster,
@@ -213,7 +222,8 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
                                             .ranks = options.ranks,
                                             .rank_nodes = options.rank_nodes,
                                             .node_memory = options.node_memory,
-                                            .network = options.network},
+                                            .network = options.network,
+                                            .gpu = prepared.device},
                                            one ? host.cores : options.cores, one ? host.memory_free : options.memory);
   if (prepared.gpus) {
     use_gpus(*prepared.gpus, prepared.machine);
@@ -225,7 +235,35 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
                         options.ranks > 1 ? "ranks" : "nodes of the cluster", prepared.machine.devices},
                        fmt::format("give at least --devices {}", nodes));
   }
+  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
+                                      : collect_facts(prepared, nullptr));
+  if (!options.layer_times.empty()) {
+    XRUN_ASSIGN(prepared.layer_times, read_layer_times(options.layer_times, prepared));
+  }
   return prepared;
+}
+
+std::string calibration_text(const Module& module, const PreparedModel& prepared) {
+  if (prepared.calibration == nullptr) {
+    return "";
+  }
+  const std::string& cpu = module.cluster.cpu;
+  return fmt::format("{}, {}", cpu.empty() ? "a processor without a name" : cpu, prepared.calibration->instructions);
+}
+
+std::optional<Error> other_calibration(const Module& module, const PreparedModel& prepared) {
+  if (prepared.calibration == nullptr) {
+    return std::nullopt;
+  }
+  const std::string cpu = runtime::detect_host().cpu;
+  const std::string_view isa = ops::name_of(prepared.isa);
+  if (module.cluster.cpu == cpu && prepared.calibration->instructions == isa) {
+    return std::nullopt;
+  }
+  return content_error("XG0637",
+                       {"predicted times come from a calibration of {}, but this machine is {}, {}",
+                        calibration_text(module, prepared), cpu, isa},
+                       "measure this machine: xrun bench --calibrate -o here.xgraph");
 }
 
 }  // namespace xrun::cli

@@ -50,7 +50,9 @@ struct PreparedModel {
   KernelFacts inference_facts;
   std::optional<planner::UsedTimes> layer_times;  // the user's times in `training_facts`
   planner::Machine machine;
-  std::optional<MachineGpus> gpus;  // the devices, if the flags name GPUs of this machine
+  std::optional<MachineGpus> gpus;                 // the devices, if the flags name GPUs of this machine
+  std::optional<GpuDef> device;                    // the devices, if the cluster states their figures
+  std::shared_ptr<const Calibration> calibration;  // null: the cluster has none
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
@@ -63,6 +65,14 @@ Result<KernelFacts> kernel_facts(const Module& module, bool training, const Prep
 // from which times of earlier runs were read. With `options.layer_times`, the times of that file replace those of its
 // layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632, XG0636 for
 // flags that do not go with GPUs, and those of find_gpus.
-Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
+//   figures  those of the module's cluster
+Result<PreparedModel> prepare_model(const Module& module, const ClusterFigures& figures, const GlobalOptions& options,
+                                    const Console& console);
+
+// Returns what the plan keeps of its calibration, "AMD EPYC 9454, avx512"; empty if the cluster has none.
+std::string calibration_text(const Module& module, const PreparedModel& prepared);
+// Returns a warning (XG0637) if the calibration of the cluster is that of another processor or instruction set than
+// this machine's.
+std::optional<Error> other_calibration(const Module& module, const PreparedModel& prepared);
 
 }  // namespace xrun::cli

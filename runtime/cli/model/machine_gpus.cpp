@@ -120,6 +120,11 @@ Status check_processes(const planner::Program& program, int count) {
 Result<std::unique_ptr<runtime::DeviceSet>> start_gpus(const planner::Plan& plan, const std::vector<Bytes>& needs,
                                                        int workers) {
   const std::vector<int> numbers = numbers_of(plan);
+  if (const std::string why = why_only_planned(plan.machine.gpu); !why.empty()) {
+    return content_error("XG0635", {"this plan can be shown, but nothing runs it: {}", why},
+                         "plan for the devices of this machine: leave `gpu` and `device` out of the cluster, or give "
+                         "--devices cuda:0");
+  }
   XRUN_ASSIGN(auto driver, cuda::open_driver());
   XRUN_TRY(cuda::check_chosen(driver, numbers, plan.machine.gpu, needs));
   return DevicesWithDriver::open(std::make_unique<const cuda::DriverTable>(driver), numbers, workers);

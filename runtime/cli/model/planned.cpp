@@ -49,7 +49,8 @@ Outcome<PlannedModel> read_model(const std::string& path, const GlobalOptions& o
   for (SourceDigest& source : model.file.module.sources) {
     source.path = source_path(source.path);
   }
-  XRUN_ASSIGN(PreparedModel prepared, with_sources(prepare_model(model.file.module, options, console), model.sources));
+  XRUN_ASSIGN(PreparedModel prepared,
+              with_sources(prepare_model(model.file.module, model.file.run.figures, options, console), model.sources));
   phase.done("prepared", about_module(prepared));
   return PlannedModel{.model = std::move(model), .prepared = std::move(prepared), .plan = {}};
 }
@@ -127,6 +128,9 @@ Outcome<PlannedModel> make_planned(const std::string& path, const GlobalOptions&
   plan.options = plan_options(path, with_gpus(options, planned.prepared));
   plan.sources = planned.model.file.module.sources;
   plan.layer_times = planned.prepared.layer_times;
+  if (std::string text = calibration_text(planned.prepared.training, planned.prepared); !text.empty()) {
+    plan.options.emplace_back("calibration", std::move(text));
+  }
   phase.done("planned", about_plan(plan));
   planned.plan = std::move(plan);
   return planned;

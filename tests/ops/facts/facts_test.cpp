@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
+#include <set>
 
 #include "tests/ops/glyphs_module.h"
 
@@ -50,6 +52,29 @@ TEST(Facts, TheDigestDependsOnSizesAndNotOnTimes) {
   EXPECT_NE(a->digest, c->digest);
   EXPECT_TRUE(b->measured);
   EXPECT_GT(b->nodes[0].time, 0);
+}
+
+// Facts without times run no kernel, but oneDNN makes kernels only for the processor.
+TEST(Facts, GradientsInBf16OnAmxAreSlowerThanForwardProducts) {
+  if (detect_isa() < Isa::kAmx) {
+    GTEST_SKIP() << "this processor has no AMX";
+  }
+  const auto works = [](PrecisionMode precision, Isa isa) {
+    const auto module = glyphs_module(64, 10, precision).value();
+    const auto facts = collect_facts(module.graph, 8, true, isa, true).value();
+    std::map<std::string, std::set<double>> all;
+    for (size_t i = 0; i < facts.nodes.size(); ++i) {
+      all[std::string(module.graph.nodes[i].op->name)].insert(facts.nodes[i].work);
+    }
+    return all;
+  };
+  auto amx = works(PrecisionMode::kMixedBf16, Isa::kAmx);
+  EXPECT_EQ(amx["conv"], std::set<double>{1});
+  EXPECT_EQ(amx["conv.dw"], (std::set<double>{2.2, 4.5})) << "three windows have a stride";
+  EXPECT_EQ(amx["conv.dx"], (std::set<double>{1.1, 2.3}));
+  EXPECT_EQ(amx["linear.dw"], std::set<double>{3.2});
+  EXPECT_EQ(works(PrecisionMode::kMixedBf16, Isa::kAvx512Bf16)["linear.dw"], std::set<double>{1});
+  EXPECT_EQ(works(PrecisionMode::kF32, Isa::kAmx)["linear.dw"], std::set<double>{1});
 }
 
 TEST(Facts, TheRateOfAHeadIsMeasuredAndPlausible) {

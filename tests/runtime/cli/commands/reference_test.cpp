@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
+#include "graph/settings/gpu_def.h"
 #include "graph/settings/reader_def.h"
 #include "lang/frontend.h"
 #include "lang/lower/curves.h"
@@ -156,6 +157,20 @@ std::string settings_table(lang::DeclKind kind) {
   return text;
 }
 
+// Returns the table of the catalogue of accelerators.
+std::string accelerators_table() {
+  std::string text =
+      "| `gpu` | memory | bandwidth | f32 | bf16 | between two devices | from the host "
+      "|\n|---|---|---|---|---|---|---|\n";
+  for (const GpuDef& gpu : gpu_defs()) {
+    text += fmt::format("| `{}` | {:.0f} GB | {:.0f} GB/s | {:g} TFLOPS | {:g} TFLOPS | {:g} GB/s, {} | {:g} GB/s |\n",
+                        gpu.name, static_cast<double>(gpu.memory) / 1e9, gpu.bytes_per_second / 1e9,
+                        gpu.flops_per_second_f32 / 1e12, gpu.flops_per_second_bf16 / 1e12, gpu.link_rate / 1e9,
+                        link_of_gpu(gpu.name), gpu.host_rate / 1e9);
+  }
+  return text;
+}
+
 // Writes a table. Columns that are empty in every row are left out.
 std::string markdown(const std::vector<Row>& rows) {
   const auto any = [&](std::string Row::*cell) {
@@ -187,6 +202,7 @@ std::map<std::string, std::string> all_tables() {
        {lang::DeclKind::kData, lang::DeclKind::kTrain, lang::DeclKind::kCluster, lang::DeclKind::kSchedule}) {
     tables[fmt::format("settings of {}", lang::keyword_of(kind))] = settings_table(kind);
   }
+  tables["accelerators"] = accelerators_table();
   return tables;
 }
 
