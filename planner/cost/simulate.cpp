@@ -1,14 +1,20 @@
 // A discrete-event simulation of a program: it posts each instruction (makes it ready) when the instructions that it
 // waits for have ended, starts a unit (a computation, or all members of an exchange) when all of its members are
-// posted, and continues with the unit that ends next. It models two shared resources: cores, if there are more busy
-// workers than cores, and the links between nodes.
+// posted, and continues with the units that end next. It models shared resources: cores, if there are more busy
+// workers than cores, the bandwidth of each node's memory, and the links between nodes.
 #include "planner/cost/simulate.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 
-#include "planner/program/links.h"
+#include "planner/cost/deadlock.h"
+#include "planner/cost/link_shares.h"
+#include "planner/cost/memory_sharing.h"
+#include "planner/cost/summarise.h"
+#include "planner/cost/transfers.h"
+#include "planner/cost/work_clocks.h"
 
 namespace xrun::planner {
 namespace {
@@ -72,71 +78,33 @@ std::vector<Unit> make_units(const Program& program, std::vector<int>& unit_of) 
   return units;
 }
 
-// Returns the seconds in which an interval of `comm` is running and no interval of `compute`. The intervals of
-// `compute` must be in order and not overlap one another.
-Seconds exposed(std::vector<InstructionTime> comm, const std::vector<InstructionTime>& compute) {
-  std::sort(comm.begin(), comm.end(),
-            [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
-  Seconds sum = 0;
-  Seconds covered = 0;  // end of the time in which exchanges have been counted
-  for (InstructionTime one : comm) {
-    one.start = std::max(one.start, covered);
-    one.end = std::max(one.end, one.start);
-    covered = one.end;
-    Seconds hidden = 0;
-    auto other = std::ranges::lower_bound(compute, one.start, {}, &InstructionTime::end);
-    for (; other != compute.end() && other->start < one.end; ++other) {
-      hidden += std::max(0.0, std::min(one.end, other->end) - std::max(one.start, other->start));
-    }
-    sum += one.end - one.start - hidden;
-  }
-  return sum;
-}
-
-void summarise(const Program& program, ProgramTimes& times) {
-  std::vector<std::vector<InstructionTime>> compute(static_cast<size_t>(program.devices));
-  auto comm = compute;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    auto& list = instruction.stream == Stream::kCompute ? compute : comm;
-    list[static_cast<size_t>(instruction.device)].push_back(times.instructions[i]);
-    times.makespan = std::max(times.makespan, times.instructions[i].end);
-  }
-  std::vector<bool> works(static_cast<size_t>(program.devices), false);
-  for (const Stage& stage : program.stages) {
-    for (const int device : stage.devices) {
-      works[static_cast<size_t>(device)] = true;
-    }
-  }
-  Seconds busy = 0;
-  int count = 0;
-  for (size_t d = 0; d < works.size(); ++d) {
-    times.exposed_comm = std::max(times.exposed_comm, exposed(comm[d], compute[d]));
-    if (works[d]) {
-      ++count;
-      for (const InstructionTime& time : compute[d]) {
-        busy += time.end - time.start;
-      }
-    }
-  }
-  if (count > 0 && times.makespan > 0) {
-    times.bubble = 1 - busy / (times.makespan * count);
-  }
-}
-
-// A discrete-event simulation of the instructions: when a unit ends, the instructions that waited only for it are
-// posted. Durations are measured with a clock of work, which advances like real time while every busy worker has a
-// core, and more slowly otherwise. `late_` is the time by which the clock lags behind real time.
+// A discrete-event simulation of the instructions: when units end, the instructions that waited only for them are
+// posted.
 class ProgramRun {
  public:
   ProgramRun(const Program& program, int cores)
-      : program_(program), cores_(cores), waiting_(make_waiting(program)), units_(make_units(program, unit_of_)) {
+      : program_(program),
+        cores_(cores),
+        waiting_(make_waiting(program)),
+        units_(make_units(program, unit_of_)),
+        work_(clocks_.add()),
+        time_(clocks_.add()) {
     times_.instructions.resize(program.instructions.size());
   }
   ProgramRun(const Program& program, const Machine& machine) : ProgramRun(program, machine.parallel_workers()) {
-    loads_ = link_loads(program, machine);
-    links_.resize(static_cast<size_t>(machine.nodes()));
-    rate_ = machine.network.rate;
+    machine_ = &machine;
+    for (int n = 0; n < machine.nodes(); ++n) {
+      memories_.push_back({.clock = clocks_.add()});
+    }
+    transfers_ = make_transfers(program, machine);
+    shares_ = LinkShares(2 * static_cast<size_t>(machine.nodes()));
+    for (const auto& [group, transfer] : transfers_) {
+      routes_.resize(std::max(routes_.size(), transfer.route + 1));
+    }
+    first_route_ = time_ + 1 + memories_.size();
+    for (size_t route = 0; route < routes_.size(); ++route) {
+      clocks_.add();
+    }
   }
 
   Result<ProgramTimes> run() {
@@ -145,13 +113,15 @@ class ProgramRun {
         ready_.push_back(static_cast<int>(i));
       }
     }
-    post_ready();
-    size_t done = 0;
-    for (; !running_.empty(); ++done) {
-      end_next();
-      post_ready();
+    advance();
+    while (!clocks_.idle()) {
+      now_ = std::max(now_, clocks_.next_end());
+      while (!clocks_.idle() && clocks_.next_end() <= now_) {
+        end_next();
+      }
+      advance();
     }
-    if (done < units_.size()) {
+    if (ended_ < units_.size()) {
       return stuck();
     }
     summarise(program_, times_);
@@ -163,6 +133,34 @@ class ProgramRun {
     if (--waiting_[static_cast<size_t>(instruction)].waits == 0) {
       ready_.push_back(instruction);
     }
+  }
+
+  // Begins what can begin at this time, and sets the speeds that follow.
+  void advance() {
+    post_ready();
+    set_slowness_of_work();
+    for (const LinkShares::Changed& changed : shares_.update()) {
+      clocks_.set_slowness(first_route_ + changed.transfer, 1 / changed.share, now_);
+    }
+  }
+
+  // With too few cores, workers that stream get less time of a core each, and so use less of the bandwidth.
+  void set_slowness_of_work() {
+    const double crowding = cores_ > 0 ? std::max(1.0, static_cast<double>(busy_) / cores_) : 1.0;
+    clocks_.set_slowness(work_, crowding, now_);
+    const auto set = [&](size_t node) {
+      const Memory& memory = memories_[node];
+      clocks_.set_slowness(memory.clock, std::max(crowding, memory_slowness(*machine_, memory.workers)), now_);
+    };
+    if (crowding != crowding_) {
+      for (size_t node = 0; node < memories_.size(); ++node) {
+        set(node);
+      }
+    } else {
+      std::ranges::for_each(changed_, set);
+    }
+    crowding_ = crowding;
+    changed_.clear();
   }
 
   // Posts the ready instructions, and begins the units of which all members are posted.
@@ -181,53 +179,82 @@ class ProgramRun {
   }
 
   void begin(size_t unit) {
-    Seconds length = 0;
     for (const int member : units_[unit].members) {
-      length = std::max(length, program_.instructions[static_cast<size_t>(member)].predicted);
-      times_.instructions[static_cast<size_t>(member)].start = now_ + late_;
+      times_.instructions[static_cast<size_t>(member)].start = now_;
     }
-    running_.emplace(link_start(unit) + length, unit);
     busy_ += workers(unit);
+    const size_t clock = change_streaming(unit, 1);
+    if (const Transfer* transfer = transfer_of(unit); transfer != nullptr) {
+      routes_[transfer->route].push_back(unit);
+      if (routes_[transfer->route].size() == 1) {
+        begin_transfer(transfer->route);
+      }
+      return;
+    }
+    clocks_.begin(clock, unit, length(unit), now_);
   }
 
-  // Returns the time at which the links that a unit needs are free, and reserves them for the unit. A unit that does
-  // not cross the network needs no links and can start at once.
-  Seconds link_start(size_t unit) {
-    const auto load = loads_.find(program_.instructions[static_cast<size_t>(units_[unit].members[0])].group);
-    if (load == loads_.end() || rate_ <= 0) {
-      return now_;
-    }
-    const std::vector<LinkBytes>& bytes = load->second.links();
-    Seconds start = now_;
-    for (size_t n = 0; n < bytes.size(); ++n) {
-      start = bytes[n].sent > 0 ? std::max(start, links_[n].sending_until) : start;
-      start = bytes[n].received > 0 ? std::max(start, links_[n].receiving_until) : start;
-    }
-    for (size_t n = 0; n < bytes.size(); ++n) {
-      if (bytes[n].sent > 0) {
-        links_[n].sending_until = start + static_cast<double>(bytes[n].sent) / rate_;
-      }
-      if (bytes[n].received > 0) {
-        links_[n].receiving_until = start + static_cast<double>(bytes[n].received) / rate_;
-      }
-    }
-    return start;
+  // Begins the first transfer that waits on a route.
+  void begin_transfer(size_t route) {
+    const size_t unit = routes_[route].front();
+    const Transfer& transfer = *transfer_of(unit);
+    shares_.add(route, transfer.uses);
+    clocks_.begin(first_route_ + route, unit, transfer.alone, now_);
   }
 
   void end_next() {
-    const auto [end, unit] = *running_.begin();
-    running_.erase(running_.begin());
-    if (cores_ > 0 && busy_ > cores_) {
-      late_ += (end - now_) * (static_cast<double>(busy_) / cores_ - 1);
+    const auto [clock, unit] = clocks_.end_next();
+    if (clock < first_route_) {
+      end(unit);
+      return;
     }
-    now_ = end;
+    const size_t route = clock - first_route_;
+    shares_.remove(route);
+    routes_[route].pop_front();
+    if (!routes_[route].empty()) {
+      begin_transfer(route);
+    }
+    // The last bytes arrive after the latency, during which the links are free.
+    clocks_.begin(time_, unit, std::max(0.0, length(unit) - transfer_of(unit)->alone), now_);
+  }
+
+  void end(size_t unit) {
+    ++ended_;
     busy_ -= workers(unit);
+    change_streaming(unit, -1);
     for (const int member : units_[unit].members) {
-      times_.instructions[static_cast<size_t>(member)].end = end + late_;
+      times_.instructions[static_cast<size_t>(member)].end = now_;
       for (const int next : waiting_[static_cast<size_t>(member)].after_end) {
         release(next);
       }
     }
+  }
+
+  // Adds the workers of a unit that stream, or with sign -1 takes them away, and returns the clock of the unit.
+  size_t change_streaming(size_t unit, int sign) {
+    const Instruction& first = program_.instructions[static_cast<size_t>(units_[unit].members[0])];
+    const int workers = memories_.empty() ? 0 : streaming_workers(program_, first);
+    if (workers == 0) {
+      return work_;
+    }
+    const auto node = static_cast<size_t>(machine_->node_of(first.device));
+    memories_[node].workers += sign * workers;
+    changed_.push_back(node);
+    return memories_[node].clock;
+  }
+
+  Seconds length(size_t unit) const {
+    Seconds longest = 0;
+    for (const int member : units_[unit].members) {
+      longest = std::max(longest, program_.instructions[static_cast<size_t>(member)].predicted);
+    }
+    return longest;
+  }
+
+  const Transfer* transfer_of(size_t unit) const {
+    const int group = program_.instructions[static_cast<size_t>(units_[unit].members[0])].group;
+    const auto found = transfers_.find(group);
+    return found == transfers_.end() ? nullptr : &found->second;
   }
 
   // Returns the number of workers that are busy with a unit.
@@ -239,32 +266,39 @@ class ProgramRun {
   }
 
   Error stuck() const {
-    std::string list;
-    for (size_t i = 0; i < waiting_.size() && list.size() < 80; ++i) {
-      if (waiting_[i].waits > 0) {
-        list += (list.empty() ? "" : ", ") + std::to_string(i);
-      }
+    SimulatedState state;
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      state.posted.push_back(waiting_[i].waits == 0);
+      state.ended.push_back(units_[static_cast<size_t>(unit_of_[i])].waits == 0);
     }
-    return {ErrorKind::kContent, "XG0002", "program: instructions " + list + " wait for one another", ""};
+    return {ErrorKind::kContent, "XG0002",
+            "program: instructions wait for one another: " + deadlock_text(program_, state), ""};
   }
 
-  struct Link {
-    Seconds sending_until = 0;
-    Seconds receiving_until = 0;
+  struct Memory {
+    size_t clock = 0;
+    int workers = 0;  // workers of the node that stream
   };
 
   const Program& program_;
   int cores_;
-  std::map<int, LinkLoad> loads_;  // key: group of the members of an exchange
-  std::vector<Link> links_;        // index: node
-  double rate_ = 0;
-  std::vector<Waiting> waiting_;  // index: instruction
-  std::vector<int> unit_of_;      // index: instruction
+  const Machine* machine_ = nullptr;  // null: nodes and their memory are not known
+  std::vector<Waiting> waiting_;      // index: instruction
+  std::vector<int> unit_of_;          // index: instruction
   std::vector<Unit> units_;
-  std::vector<int> ready_;                        // instructions that wait for nothing and are not posted yet
-  std::set<std::pair<Seconds, size_t>> running_;  // (end, unit), in the clock of work
+  std::map<int, Transfer> transfers_;       // key: group of the members of an exchange
+  std::vector<std::deque<size_t>> routes_;  // units that move or wait on each route, in the order of their posting
+  LinkShares shares_{0};                    // its transfers have the numbers of their routes
+  WorkClocks clocks_;
+  size_t work_;                   // the clock of computations that do not stream, and of exchanges inside a node
+  size_t time_;                   // the clock of real time
+  size_t first_route_ = 2;        // the clock of the first route
+  std::vector<int> ready_;        // instructions that wait for nothing and are not posted yet
+  std::vector<Memory> memories_;  // index: node
+  std::vector<size_t> changed_;   // nodes on which other workers stream than at the last call of set_slowness_of_work
+  double crowding_ = 1;
   Seconds now_ = 0;
-  Seconds late_ = 0;
+  size_t ended_ = 0;  // number of units that have ended
   int busy_ = 0;
   ProgramTimes times_;
 };

@@ -25,10 +25,13 @@ struct ProgramTimes {
 
 // Simulates a program. An instruction takes `Instruction::predicted`; the members of a collective, or a send and its
 // receive, end together. While the computing devices have more workers than there are `cores` (0: no limit), all of
-// them slow down by the same factor. Errors: kContent that names instructions that wait for one another.
+// them slow down by the same factor. Errors: kContent that names at most ten instructions that wait for one another
+// (planner/cost/deadlock.h).
 Result<ProgramTimes> simulate(const Program& program, int cores = 0);
-// Simulates a program with the cores and the network of a machine. Exchanges that use the same link between nodes run
-// one after the other.
+// Simulates a program with the cores, the memory and the network of a machine. Workers of a node that stream through
+// memory share its bandwidth. Exchanges that use a link between nodes at the same
+// time share its rate: each has the smallest of its fair shares of the links that it crosses. Exchanges of the same
+// ranks over the same links run one after the other, in the order in which they are posted.
 Result<ProgramTimes> simulate(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

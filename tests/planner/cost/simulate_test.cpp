@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/planner/cost/link_programs.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -100,6 +102,46 @@ TEST(SimulateProgram, ACircleOfWaitsIsAnErrorThatNamesInstructions) {
   const auto times = simulate(program);
   ASSERT_FALSE(times.ok());
   EXPECT_NE(times.error().message.find("wait for one another"), std::string::npos);
+}
+
+TEST(SimulateProgram, ExchangesShareALinkAndTheRestOfTheTimeIsThatOfOneAlone) {
+  const Machine machine = testing::link_machine(4);
+  testing::LinkProgram made(machine);
+  const int longer = made.send(0, 1, 1);
+  const int shorter = made.send(0, 2, 0.5);
+  const int other = made.send(1, 0, 1);
+  const auto times = simulate(made.program(), machine);
+  ASSERT_TRUE(times.ok());
+  const auto end = [&](int of) { return times->instructions[static_cast<size_t>(of)].end; };
+  EXPECT_DOUBLE_EQ(end(shorter), 1);
+  EXPECT_DOUBLE_EQ(end(longer), 1.5);
+  EXPECT_DOUBLE_EQ(end(other), 1) << "the other direction of the links is free";
+  EXPECT_DOUBLE_EQ(simulate(made.program())->makespan, 1) << "without a network nothing is shared";
+}
+
+TEST(SimulateProgram, RateOfAnExchangeIsThatOfItsFullestLink) {
+  const Machine machine = testing::link_machine(5);
+  testing::LinkProgram made(machine);
+  const int narrow = made.send(0, 1, 1);
+  const int full = made.send(0, 2, 1);
+  made.send(3, 2, 1);
+  made.send(4, 2, 1);
+  const auto times = simulate(made.program(), machine);
+  ASSERT_TRUE(times.ok());
+  // Three exchanges share the link to node 2, so that the link of node 0 has two thirds left for the fourth one.
+  EXPECT_DOUBLE_EQ(times->instructions[static_cast<size_t>(narrow)].end, 1.5);
+  EXPECT_DOUBLE_EQ(times->instructions[static_cast<size_t>(full)].end, 3);
+}
+
+TEST(SimulateProgram, ExchangesOfOneRouteRunInTheOrderOfTheirPosting) {
+  const Machine machine = testing::link_machine(2, 0.25);
+  testing::LinkProgram made(machine);
+  const int first = made.send(0, 1, 1);
+  const int second = made.send(0, 1, 1);
+  const auto times = simulate(made.program(), machine);
+  ASSERT_TRUE(times.ok());
+  EXPECT_DOUBLE_EQ(times->instructions[static_cast<size_t>(first)].end, 1.25);
+  EXPECT_DOUBLE_EQ(times->instructions[static_cast<size_t>(second)].end, 2.25) << "the link is free during a latency";
 }
 
 }  // namespace
