@@ -65,4 +65,9 @@ Result<KernelFacts> kernel_facts(const Module& module, bool training, const Prep
 // flags that do not go with GPUs, and those of find_gpus.
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
+// Returns `known` for other settings of `cluster` and `schedule` and another number of devices: the passes and the
+// facts do not depend on them. REQUIRES: `module` otherwise equals the one of `known`, and has the same kind of
+// devices. Errors: XG0636, XG0832.
+Result<PreparedModel> prepare_again(PreparedModel known, const Module& module, const GlobalOptions& options);
+
 }  // namespace xrun::cli
