@@ -2,6 +2,8 @@
 // and explained.
 #pragma once
 
+#include <vector>
+
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/program/machine.h"
@@ -18,6 +20,8 @@ Status check_size(const Module& module, bool prepared);
 // Rejects a prepared module that the GPUs of a machine cannot run: one with operators without kernels for them, or with
 // settings for which they have no instructions. Errors: kContent XG0633, XG0634, with the place in the text.
 Status check_gpus(const Module& module, const KernelFacts& facts, const Machine& machine);
+// Returns all that `check_gpus` would reject, each setting and each operator once.
+std::vector<Error> gpu_gaps(const Module& module, const KernelFacts& facts, const Machine& machine);
 
 // Returns the plan with the least predicted time among all legal settings that the hints of `training.schedule` leave
 // open. `training` is the module prepared with its backward part, `inference` the module prepared without it; each has

@@ -88,6 +88,8 @@ double gap_of(const Plan& plan) {
   return plan.certificate && plan.certificate->bound > 0 ? plan.predicted.step / plan.certificate->bound - 1 : 0;
 }
 
+std::string limit_text(const Plan& plan) { return plan.certificate ? limit_value(*plan.certificate) : ""; }
+
 std::string bound_line(const Plan& plan) { return plan.certificate ? "  bound      " + bound_text(plan) + "\n" : ""; }
 
 std::string search_line(const Plan& plan) {

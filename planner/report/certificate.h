@@ -14,6 +14,10 @@ namespace xrun::planner {
 // Returns by how much the step of a plan is longer than its bound, as a fraction of the bound; 0 without a certificate.
 double gap_of(const Plan& plan);
 
+// Returns what makes the step of a plan as long as it is: "stage 1", "head", "cores" or "memory"; empty without a
+// certificate.
+std::string limit_text(const Plan& plan);
+
 // Return the lines "bound" and, if the search was ended early, "search"; empty for a plan of an earlier version.
 std::string bound_line(const Plan& plan);
 std::string search_line(const Plan& plan);

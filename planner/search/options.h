@@ -22,6 +22,8 @@ struct PlannerOptions {
   FactsOf facts_of = nullptr;  // if given, a smaller row block is among the fixes of a plan that does not fit
   Progress progress = nullptr;
   std::function<bool()> in_time = nullptr;  // if given, the search ends when it is false and a program fits
+  bool by_forms = false;  // also plans what the devices cannot run yet (gpu_gaps), with the times of cost forms
+  bool fixes = true;      // XG0601 lists changes of the text with which a plan fits; finding them takes long
 };
 
 // Heads with at least this many classes are large. The cost of a large head depends on the active classes and on the

@@ -10,6 +10,8 @@
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/console/counts.h"
 #include "runtime/cli/console/flag_table.h"
+#include "runtime/cli/planning_flags.h"
+#include "runtime/cli/simulate/simulate_command.h"
 #include "runtime/cli/weight_flags.h"
 
 namespace xrun::cli {
@@ -121,26 +123,13 @@ void add_text_commands(CLI::App& app, CommandLine& line) {
 void add_plan_and_show(CLI::App& app, CommandLine& line) {
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });
-  plan->add_option("file", line.plan.file, "model file")->type_name("FILE");
-  plan->add_option("-o,--output", line.plan.output,
-                   "the plan file to write (default: the model's name with .xplan, in the working directory)")
-      ->type_name("FILE");
-  plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, but write no file");
-  plan->add_option("--diff", line.plan.diff, "print the differences from this plan instead")->type_name("PLAN");
-  plan->add_flag("--exit-code", line.plan.exit_code, "with `--diff`: exit with 10 if the plans differ");
-  plan->add_option("--why", line.plan.why,
-                   "print the reasons for one decision instead, and the plans that decide it differently")
-      ->type_name("KEY");
-  plan->add_option("--fit", line.plan.fit, "print how many classes fit on this machine instead")
-      ->check(CLI::IsMember({"classes"}));
-  plan->add_option("--layer-times", line.plan.layer_times,
-                   "plan by these times of layers (JSON); without a model: cut this profile in PipeDream's format into "
-                   "stages")
-      ->type_name("FILE");
-  plan->add_option("--stages", line.plan.stages, "with `--layer-times` and no model: the number of stages")
-      ->check(CLI::Range(1, 65536));
-
+  add_plan_flags(*plan, line.plan);
   add_search_time(*plan, line);
+
+  CLI::App* simulate = add_command(app, line, "simulate", "plan for other machines, settings and sizes, and compare",
+                                   [&line] { return run_simulate(line.global, line.simulate); });
+  add_simulate_flags(*simulate, line.simulate);
+  add_search_time(*simulate, line);
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",
                                [&line] { return run_show(line.global, line.show); });

@@ -35,6 +35,7 @@ struct CommandLine {
   FixArgs fix;
   ExplainArgs explain;
   PlanArgs plan;
+  SimulateArgs simulate;
   ShowArgs show;
   TrainArgs train;
   RestartArgs restarts;

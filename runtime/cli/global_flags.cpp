@@ -20,6 +20,7 @@ constexpr CommandTraits kCommands[] = {
     {.name = "explain"},
     {.name = "lsp", .computes = false, .once = false},
     {.name = "plan", .once = false},
+    {.name = "simulate"},
     {.name = "show"},
     {.name = "train", .writes_run = true, .once = false},
     {.name = "eval"},
@@ -92,8 +93,8 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("-C", g.directory, "the directory for the output of a run (`train` only)")->type_name("DIR");
   app.add_option(
          "--format", g.format,
-         "form of the results: text (default) or json; for `bench` also md, for `check` also sarif, for `show` also "
-         "html, csv and perfetto")
+         "form of the results: text (default) or json; for `bench` also md, for `check` also sarif, for `show` and "
+         "`simulate` also html and csv, for `show` also perfetto")
       ->check(CLI::IsMember({"text", "json", "md", "sarif", "html", "csv", "perfetto"}));
   app.add_option("--progress", g.progress, "form of the progress report: auto (default), tty, plain, json or none")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
@@ -142,7 +143,9 @@ Outcome<void> finish_globals(CommandLine& line, const CLI::App& app, const Words
                        "ask for text or for JSON: --format json");
   }
   const std::string& format = line.global.format;
-  if ((format == "html" || format == "csv" || format == "perfetto") && !app.got_subcommand("show")) {
+  const bool is_table = format == "html" || format == "csv";
+  if ((is_table || format == "perfetto") && !app.got_subcommand("show") &&
+      !(is_table && app.got_subcommand("simulate"))) {
     return usage_fault(as_given("--format", format) + ": only `xrun show` writes this form of a plan",
                        "ask for text or for JSON: --format json");
   }

@@ -37,24 +37,31 @@ void append(std::string& page, std::string_view& markup, std::string_view mark, 
 
 }  // namespace
 
-std::string html_page(const Plan& plan, const Module& module, const MeasuredTimes* measured) {
-  std::string_view markup;
-  std::string style;
-  std::string scripts;
+PageParts page_parts() {
+  PageParts parts;
   for (const PageText& part : page_texts()) {
     if (part.name == "markup") {
-      markup = part.text;
+      parts.markup = part.text;
     } else {
-      (part.name == "style" ? style : scripts) += part.text;
+      (part.name == "style" ? parts.style : parts.scripts) += part.text;
     }
   }
+  return parts;
+}
+
+std::string join_page(const PageParts& parts, const std::string& title, const nlohmann::ordered_json& data) {
+  std::string_view markup = parts.markup;
   std::string page;
-  append(page, markup, "<!-- title -->", escaped(plan.model + ", plan " + plan.id));
-  append(page, markup, "/* style */", style);
-  append(page, markup, "\"data\"", script_json(page_json(plan, module, measured)));
-  append(page, markup, "/* scripts */", scripts);
+  append(page, markup, "<!-- title -->", escaped(title));
+  append(page, markup, "/* style */", parts.style);
+  append(page, markup, "\"data\"", script_json(data));
+  append(page, markup, "/* scripts */", parts.scripts);
   page += markup;
   return page;
+}
+
+std::string html_page(const Plan& plan, const Module& module, const MeasuredTimes* measured) {
+  return join_page(page_parts(), plan.model + ", plan " + plan.id, page_json(plan, module, measured));
 }
 
 }  // namespace xrun::planner

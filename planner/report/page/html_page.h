@@ -2,6 +2,7 @@
 // (docs/guide/reading_a_plan.md).
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,17 @@ struct PageText {
 };
 // The texts in the order of planner/CMakeLists.txt, in which scripts are executed.
 std::vector<PageText> page_texts();
+
+// The parts of a page, joined.
+struct PageParts {
+  std::string_view markup;
+  std::string style;
+  std::string scripts;
+};
+// The parts of the page of a plan. Other pages have the same style.
+PageParts page_parts();
+// Returns a page with its data, which its scripts read.
+std::string join_page(const PageParts& parts, const std::string& title, const nlohmann::ordered_json& data);
 
 // Returns the page of a plan. `measured`: the times of a run, which are laid over the plan; null: there are none.
 std::string html_page(const Plan& plan, const Module& module, const MeasuredTimes* measured = nullptr);

@@ -1,6 +1,5 @@
 // `xrun plan`: searches, verifies, prints and writes a plan.
 // Tests: tests/runtime/cli/commands/command_test.cpp
-#include <chrono>
 #include <filesystem>
 
 #include "graph/base/counted.h"
@@ -9,17 +8,16 @@
 #include "planner/cost/graph_builds.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
-#include "planner/report/classes.h"
 #include "planner/report/compression.h"
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
-#include "planner/search/class_fit.h"
 #include "runtime/cli/commands/commands.h"
 #include "runtime/cli/job/run_command.h"
 #include "runtime/cli/model/plan_flags.h"
 #include "runtime/cli/model/planned.h"
 #include "runtime/cli/profiles/plan_profile.h"
+#include "runtime/cli/simulate/class_fit.h"
 #include "runtime/cli/sources/open_headers.h"
 #include "runtime/cli/sources/run_sources.h"
 #include "runtime/device/cpu/placement.h"
@@ -115,25 +113,6 @@ Outcome<int> print_plan(const planner::Plan& plan, const Module& module, const P
   return 0;
 }
 
-// Time limit of the search for more classes.
-constexpr std::chrono::seconds kFitTime(60);
-
-Outcome<int> print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
-  XRUN_ASSIGN(const PlannedModel model, model_from(args.file, options, console));
-  const PreparedModel& prepared = model.prepared;
-  XRUN_TRY(with_sources(planner::check_gpus(prepared.training, prepared.training_facts, prepared.machine),
-                        model.model.sources));
-  const auto begin = std::chrono::steady_clock::now();
-  auto found = planner::fit_classes({prepared.training, prepared.inference, prepared.training_facts,
-                                     prepared.inference_facts, prepared.machine, options.deterministic,
-                                     [&] { return std::chrono::steady_clock::now() - begin < kFitTime; }});
-  XRUN_ASSIGN(const auto fits, with_sources(std::move(found), model.model.sources));
-  console.out(console.json()
-                  ? planner::classes_json(fits, prepared.training, prepared.machine)
-                  : planner::report_classes(fits, prepared.training, prepared.machine, console.page_columns()));
-  return 0;
-}
-
 // Adds the sizes of the data to the plan, prints warnings about the data and the plan, and checks the memory of both.
 Outcome<void> add_data(PlannedModel& planned, const Console& console) {
   const SourceMap& sources = planned.model.sources;
@@ -177,7 +156,9 @@ Outcome<int> make_plan(const GlobalOptions& options, const PlanArgs& args) {
   const Console console(options);
   XRUN_TRY(check_request(options, args));
   if (!args.fit.empty()) {
-    return print_fit(options, args, console);
+    XRUN_ASSIGN(const std::string report, class_fit_report(args.file, options, console, false));
+    console.out(report);
+    return 0;
   }
   const std::string output = output_of(args);
   if (!output.empty()) {

@@ -83,6 +83,13 @@ struct PlanArgs {
   int stages = 0;           // the number of stages of the profile
 };
 
+struct SimulateArgs {
+  std::string file;
+  std::vector<std::string> sweeps;  // KEY=VALUES
+  std::string fit;                  // KEY or KEY=LOW..HIGH
+  std::string output;               // path of the results; empty: stdout
+};
+
 struct ShowArgs {
   std::string file;   // path of a model, plan, checkpoint, log or directory of a run
   std::string table;  // layers, memory, comm or why

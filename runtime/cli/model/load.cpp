@@ -118,6 +118,32 @@ Status check_flags_of_gpus(const ClusterSpec& cluster, const GlobalOptions& opti
   return {};
 }
 
+// Sets the machine of a model. Errors: XG0832.
+Status set_machine(PreparedModel& prepared, const ClusterSpec& cluster, const GlobalOptions& options,
+                   const runtime::Host& host) {
+  const bool one = options.cores == 0;
+  prepared.machine = planner::make_machine(cluster,
+                                           {.devices = options.devices,
+                                            .threads = options.threads,
+                                            .ranks = options.ranks,
+                                            .rank_nodes = options.rank_nodes,
+                                            .node_memory = options.node_memory,
+                                            .network = options.network,
+                                            .gpu = prepared.device},
+                                           one ? host.cores : options.cores, one ? host.memory_free : options.memory);
+  if (prepared.gpus) {
+    use_gpus(*prepared.gpus, prepared.machine);
+  }
+  if (prepared.machine.devices < prepared.machine.ranks) {
+    const int nodes = prepared.machine.ranks;
+    return usage_error("XG0832",
+                       {"{} {} need a device each, and `--devices` gives {}", nodes,
+                        options.ranks > 1 ? "ranks" : "nodes of the cluster", prepared.machine.devices},
+                       fmt::format("give at least --devices {}", nodes));
+  }
+  return {};
+}
+
 }  // namespace
 
 Outcome<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
@@ -215,26 +241,7 @@ Result<PreparedModel> prepare_model(const Module& module, const ClusterFigures& 
   if (figures.calibration && !prepared.gpus) {
     prepared.calibration = std::make_shared<const Calibration>(*figures.calibration);
   }
-  const bool one = options.cores == 0;
-  prepared.machine = planner::make_machine(module.cluster,
-                                           {.devices = options.devices,
-                                            .threads = options.threads,
-                                            .ranks = options.ranks,
-                                            .rank_nodes = options.rank_nodes,
-                                            .node_memory = options.node_memory,
-                                            .network = options.network,
-                                            .gpu = prepared.device},
-                                           one ? host.cores : options.cores, one ? host.memory_free : options.memory);
-  if (prepared.gpus) {
-    use_gpus(*prepared.gpus, prepared.machine);
-  }
-  if (prepared.machine.devices < prepared.machine.ranks) {
-    const int nodes = prepared.machine.ranks;
-    return usage_error("XG0832",
-                       {"{} {} need a device each, and `--devices` gives {}", nodes,
-                        options.ranks > 1 ? "ranks" : "nodes of the cluster", prepared.machine.devices},
-                       fmt::format("give at least --devices {}", nodes));
-  }
+  XRUN_TRY(set_machine(prepared, module.cluster, options, host));
   XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
                                       : collect_facts(prepared, nullptr));
   if (!options.layer_times.empty()) {
@@ -264,6 +271,16 @@ std::optional<Error> other_calibration(const Module& module, const PreparedModel
                        {"predicted times come from a calibration of {}, but this machine is {}, {}",
                         calibration_text(module, prepared), cpu, isa},
                        "measure this machine: xrun bench --calibrate -o here.xgraph");
+}
+
+Result<PreparedModel> prepare_again(PreparedModel known, const Module& module, const GlobalOptions& options) {
+  XRUN_TRY(check_flags_of_gpus(module.cluster, options));
+  for (Module* prepared : {&known.training, &known.inference}) {
+    prepared->cluster = module.cluster;
+    prepared->schedule = module.schedule;
+  }
+  XRUN_TRY(set_machine(known, module.cluster, options, runtime::detect_host()));
+  return known;
 }
 
 }  // namespace xrun::cli

@@ -75,4 +75,9 @@ std::string calibration_text(const Module& module, const PreparedModel& prepared
 // this machine's.
 std::optional<Error> other_calibration(const Module& module, const PreparedModel& prepared);
 
+// Returns `known` for other settings of `cluster` and `schedule` and another number of devices: the passes and the
+// facts do not depend on them. REQUIRES: `module` otherwise equals the one of `known`, and has the same kind of
+// devices. Errors: XG0636, XG0832.
+Result<PreparedModel> prepare_again(PreparedModel known, const Module& module, const GlobalOptions& options);
+
 }  // namespace xrun::cli

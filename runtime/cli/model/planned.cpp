@@ -90,17 +90,6 @@ planner::FactsOf facts_of(const PreparedModel& prepared) {
   return [&prepared](const Module& module, bool training) { return kernel_facts(module, training, prepared); };
 }
 
-// Returns the function that says whether --search-time has not passed; null without a limit.
-std::function<bool()> in_time_of(const GlobalOptions& options) {
-  const auto limit = parse_time(options.search_time);
-  if (!limit) {
-    return nullptr;
-  }
-  return [limit = *limit, begin = std::chrono::steady_clock::now()] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < limit;
-  };
-}
-
 Result<planner::Plan> search(const PreparedModel& prepared, const GlobalOptions& options, const Console& console) {
   SearchWatch watch(console);
   return planner::make_plan(prepared.training, prepared.inference, prepared.training_facts, prepared.inference_facts,
@@ -147,6 +136,16 @@ int PlannedModel::workers() const {
     sum += plan.training.rank_of(device) == rank ? plan.training.threads[static_cast<size_t>(device)] : 0;
   }
   return sum;
+}
+
+std::function<bool()> in_time_of(const GlobalOptions& options) {
+  const auto limit = parse_time(options.search_time);
+  if (!limit) {
+    return nullptr;
+  }
+  return [limit = *limit, begin = std::chrono::steady_clock::now()] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < limit;
+  };
 }
 
 Status check_plan_flags(const std::string& path, const GlobalOptions& options) {

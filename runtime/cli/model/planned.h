@@ -1,6 +1,7 @@
 // Makes a plan, with everything else that a session needs, from FILE or PLAN on the command line.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "planner/program/plan.h"
@@ -23,6 +24,9 @@ struct PlannedModel {
 // are printed.
 Outcome<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                 bool needs_training);
+
+// Returns the function that says whether --search-time has not passed since this call; null without a limit.
+std::function<bool()> in_time_of(const GlobalOptions& options);
 
 // Rejects flags that have no effect on the plan file `path`. Errors: kUsage XG0620.
 Status check_plan_flags(const std::string& path, const GlobalOptions& options);

@@ -1,9 +1,4 @@
 // Overview, use of devices and links, other plans, and measured times.
-function figure(name, text, value, about = '') {
-  find('figures').append(element('div', {}, element('dt', {}, name), element('dd', {'data-value': value, 'data-name': name},
-    text, about ? element('small', {}, about) : null)));
-}
-
 function showOverview() {
   const settings = report.settings;
   const predicted = report.predicted;
