@@ -173,7 +173,13 @@ TEST(GpuRaces, EachKernelHasALaunchAndAVerdict) {
   size_t kernels = 0;
   for (const std::string_view name : kernel_modules()) {
     for (const ptx::Kernel& kernel : module_of(90, std::string(name)).kernels) {
-      EXPECT_EQ(launches[kernel.name].size(), kernel.parameters.size()) << kernel.name << " in launches.jsonl";
+      const std::vector<std::string>& arguments = launches[kernel.name];
+      EXPECT_EQ(arguments.size(), kernel.parameters.size()) << kernel.name << " in launches.jsonl";
+      for (size_t i = 0; i < std::min(arguments.size(), kernel.parameters.size()); ++i) {
+        const bool is_buffer = arguments[i].find('"') != std::string::npos;
+        EXPECT_TRUE(!is_buffer || kernel.parameters[i].bytes == sizeof(void*))
+            << kernel.name << " in launches.jsonl: parameter " << i << " is no address";
+      }
       EXPECT_TRUE(std::regex_match(verdicts[kernel.name], verdict))
           << kernel.name << ": `make test-gpu GPU_RACES=--update`";
       ++kernels;

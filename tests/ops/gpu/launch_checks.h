@@ -58,11 +58,13 @@ class CheckedLaunches {
 
   // Executes a launch like `ptx::execute`. The first launch of a kernel for compute_90 that has at most kMost
   // instructions of threads is also executed in all orders. With XRUN_ALL_PLANS=1 in the environment, the first launch
-  // may have kMostOfFirst, and each grid with at most kMostOfAll is executed in all orders.
+  // may have kMostOfFirst instructions and be for compute_80, since some kernels have launches for only one of the two,
+  // and each grid with at most kMostOfAll is executed in all orders.
   ptx::Execution execute(const ptx::Module& module, std::string_view kernel, const ptx::Launch& launch,
                          ptx::Memory& memory, const ptx::Options& options) {
     const auto at = checked_.find(kernel);
-    const bool candidate = at != checked_.end() && module.target == "sm_90" && (all_ || at->second.empty()) &&
+    const bool candidate = at != checked_.end() && (all_ || at->second.empty()) &&
+                           (module.target == "sm_90" || (all_ && at->second.empty())) &&
                            !at->second.contains({launch.blocks, launch.threads});
     const ptx::Memory before = candidate ? memory : ptx::Memory();
     ptx::Execution done = ptx::execute(module, kernel, launch, memory, options);

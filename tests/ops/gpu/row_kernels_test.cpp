@@ -51,6 +51,37 @@ Raw numbers(DType dtype, const std::vector<float>& values) {
 }
 std::string named(const std::string& kernel, DType dtype) { return kernel + (dtype == DType::kF32 ? "_f32" : "_bf16"); }
 
+// Gradients in bf16 are widened before they are added, so tables get the bits of wide gradients with equal values. The
+// second launch of a bag takes the mean of its numbers; number 9 has no row.
+TEST(GpuRows, NarrowGradientsAreAddedToTablesLikeWideOnes) {
+  constexpr int64_t kSamples = 6, kColumns = 19, kTable = 5, kLength = 3;
+  const std::vector<int32_t> numbers{4, 0, 4, 2, 9, 1, 1, 1, 3, 0, 2, 4, 9, 3, 3, 0, 0, 1};
+  const std::vector<uint16_t> narrow = rounded(random_floats(kSamples * kColumns, 5));
+  std::vector<float> wide(narrow.size());
+  std::ranges::transform(narrow, wide.begin(), [](uint16_t bits) { return to_float(Bf16{bits}); });
+  for_machines([&](Target target, ptx::Order order) {
+    for (const uint32_t mean : {0U, 1U}) {
+      std::vector<std::vector<float>> tables;
+      for (const std::string type : {"_f32", "_bf16"}) {
+        Machine machine(target, order);
+        const uint64_t chosen = machine.add("numbers", numbers);
+        const uint64_t dy = type == "_f32" ? machine.add("dy", wide) : machine.add("dy", narrow);
+        const uint64_t rows = machine.add("rows", random_floats(kTable * kColumns, 6));
+        const uint64_t bags = machine.add("bags", random_floats(kTable * kColumns, 7));
+        machine.run_each("layout", "add_rows" + type, kColumns, chosen, dy, rows, kSamples, kTable, kColumns);
+        machine.run_each("embed_bag", "embed_bag_grad" + type, kColumns, chosen, dy, bags, kSamples, kColumns, kLength,
+                         kTable, int64_t{-1}, mean);
+        for (const uint64_t table : {rows, bags}) {
+          tables.push_back(machine.read<float>(table, kTable * kColumns));
+        }
+      }
+      EXPECT_TRUE(same_bits(tables[0], tables[2]));
+      EXPECT_TRUE(same_bits(tables[1], tables[3]));
+      EXPECT_FALSE(same_bits(tables[0], random_floats(kTable * kColumns, 6)));
+    }
+  });
+}
+
 TEST(GpuRows, SoftmaxAndL2normHaveTheBitsOfTheProcessor) {
   for (const int64_t columns : {3, 16, 45}) {
     for (const std::string op : {"softmax", "l2norm"}) {

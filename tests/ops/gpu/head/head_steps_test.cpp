@@ -70,8 +70,12 @@ std::vector<Case> cases() {
 TEST(GpuHead, EveryMarginMatchesTheOracleAndTheProcessor) {
   uint64_t seed = 40;
   for (const Case& of : cases()) {
-    for (const bool bf16 : {false, true}) {
-      SCOPED_TRACE(std::string(of.name) + (bf16 ? " in bf16" : " in f32"));
+    // Steep margins read features, which are also tested in bf16.
+    for (const auto& [bf16, narrow] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+      if (narrow && !of.extremes) {
+        continue;
+      }
+      SCOPED_TRACE(std::string(of.name) + (bf16 ? " in bf16" : " in f32") + (narrow ? ", narrow features" : ""));
       ProblemSpec spec = spec_of(bf16, of.form, ++seed);
       spec.extremes = of.extremes;
       test::HeadProblem problem = make_problem(spec);
@@ -84,7 +88,10 @@ TEST(GpuHead, EveryMarginMatchesTheOracleAndTheProcessor) {
         EXPECT_GE(filtered(problem), 2);
       }
       problem.factors = some_factors(kRows);
-      const GpuStep step{.plan = {.shards = 2, .pass_rows = kRows, .norm_rows = 6},
+      for (float& x : problem.features) {
+        x = narrow ? to_float(to_bf16(x)) : x;
+      }
+      const GpuStep step{.plan = {.shards = 2, .pass_rows = kRows, .norm_rows = 6, .narrow_features = narrow},
                          .work = {.classes = 128, .places = 32},
                          .target = kTargets[seed % 2]};
       expect_right(problem, step, of.extremes);
