@@ -1,4 +1,4 @@
-#include "runtime/cli/commands/roc_file.h"
+#include "runtime/cli/predict/roc_file.h"
 
 #include <algorithm>
 #include <array>

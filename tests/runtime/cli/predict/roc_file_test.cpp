@@ -1,5 +1,5 @@
 // ROC curves as JSON and as a picture.
-#include "runtime/cli/commands/roc_file.h"
+#include "runtime/cli/predict/roc_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
