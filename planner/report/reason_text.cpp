@@ -70,14 +70,14 @@ std::string kept_text(const HeadState& head) {
 // Returns a text about the number of a head's logits that exist at one time.
 std::string kept_logits_text(const HeadState& head) {
   return head.kept == 0
-             ? "its logits would be " + format_bytes(head.logits)
-             : "logits of " + kept_text(head) + ", " + format_bytes(head.logits) + ", are kept for the backward pass";
+             ? "logits " + format_bytes(head.logits) + ", computed again"
+             : "logits of " + kept_text(head) + " " + format_bytes(head.logits) + ", kept for the backward pass";
 }
 
 std::string state_text(const HeadState& head) {
   const std::string formats = formats_text(head.weights, head.states);
-  return "head state is " + format_bytes(head.bytes) + (head.mapped ? " in a file" : "") +
-         (formats.empty() ? "" : " (rows " + formats + ")") + ", " + kept_logits_text(head);
+  return "weights and states " + format_bytes(head.bytes) + (head.mapped ? " in a file" : "") +
+         (formats.empty() ? "" : " (rows " + formats + ")") + "; " + kept_logits_text(head);
 }
 
 std::string block_text(const SmallerBlock& block) {
@@ -103,9 +103,9 @@ std::string cause_text(const Reason& reason) {
     case Cause::kRival:
       return rival_text(reason);
     case Cause::kReplicasOnAll:
-      return counted(reason.count, "replica") + " take the devices";
+      return counted(reason.count, "replica") + " use all devices";
     case Cause::kStagesOnAll:
-      return "stages take the devices";
+      return "stages use all devices";
     case Cause::kPins:
       return "the pins leave no other cuts";
     case Cause::kNoOtherCuts:
@@ -161,7 +161,7 @@ std::string value_text(const Reason& reason) {
     return reason.value == 0 ? "none" : format_count(reason.value) + " of " + format_count(reason.of) + " layers";
   }
   if (reason.key == Key::kPipeline) {
-    return reason.value == 0 ? "gpipe" : "one_f_one_b";
+    return std::string(word_of(static_cast<PipelineKind>(reason.value)));
   }
   return std::to_string(reason.value);
 }
