@@ -12,6 +12,7 @@
 #include "planner/program/head_plan.h"
 #include "planner/search/fit.h"
 #include "planner/search/heads.h"
+#include "planner/search/search.h"
 #include "planner/search/space.h"
 #include "planner/verify/verify_program.h"
 
@@ -24,12 +25,17 @@ namespace {
 Decision decide_smaller(const Program& largest, const Module& module, const CostModel& cost) {
   const TrainSpec& train = module.train;
   const int64_t rows = largest.micro_batch_rows();
-  const Setting setting{static_cast<int>(largest.stages.size()), largest.replicas, static_cast<int>(train.batch / rows),
-                        largest.schedule};
+  const Setting setting{.stages = static_cast<int>(largest.stages.size()),
+                        .replicas = largest.replicas,
+                        .micro_batches = static_cast<int>(train.batch / rows),
+                        .pipeline = largest.schedule,
+                        .chunks = largest.stages_of_device(),
+                        .warm_up = largest.warm_up};
   Decision decision{
       .deterministic = largest.deterministic,
       .overlap = largest.overlap,
       .pipeline = largest.schedule,
+      .warm_up = largest.warm_up,
       .batch = train.batch,
       .norm_rows = train.norm_rows,
       .micro_batches = setting.micro_batches,
@@ -42,10 +48,14 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
     head.row_weight = row_weight_of(module, head.loss);
     head.update_sweep = head.update_sweep && needs_update_sweep(train, head.rows);
   }
-  ScheduleRequest order{.micro_batches = decision.micro_batches / decision.replicas};
+  ScheduleRequest order = schedule_request(setting);
   for (const Stage& stage : decision.stages) {
     order.forward.push_back(stage.forward_time);
     order.backward.push_back(stage.backward_time);
+    if (splits_backward(decision.pipeline)) {
+      order.input_gradient.push_back(stage.backward_time / 2);
+      order.weight_gradient.push_back(stage.backward_time / 2);
+    }
   }
   if (!decision.heads.empty()) {
     order.head_passes = static_cast<int>(train.batch / decision.heads[0].rows);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/base/source.h"
@@ -41,7 +42,38 @@ struct Hint {
   Span span{};
 };
 
-enum class PipelineKind { kGpipe, kOneFOneB };
+// The order of the passes of micro-batches in a pipeline (planner/schedules/schedule.h).
+enum class PipelineKind : uint8_t {
+  kGpipe,
+  kOneFOneB,
+  kInterleaved,  // several stages a device, which the micro-batches of a group pass one after the other
+  kZbV,          // two stages a device; gradients of weights fill the times in which a device would wait
+  kZeroBubble,   // one stage a device; the fastest order in a simulation of many, most with split passes
+};
+
+inline constexpr int kPipelineKinds = 5;
+
+// Returns the word of the language: "gpipe", "one_f_one_b".
+constexpr std::string_view word_of(PipelineKind kind) {
+  constexpr std::string_view kWords[kPipelineKinds] = {"gpipe", "one_f_one_b", "interleaved", "zb_v", "zero_bubble"};
+  return kWords[static_cast<size_t>(kind)];
+}
+// Returns the name in texts for people, which is the word but for "1f1b".
+constexpr std::string_view name_of(PipelineKind kind) {
+  return kind == PipelineKind::kOneFOneB ? "1f1b" : word_of(kind);
+}
+// Whether the schedule runs the gradients of weights apart from those of inputs.
+constexpr bool splits_backward(PipelineKind kind) { return kind >= PipelineKind::kZbV; }
+
+struct PipelineHint {
+  PipelineKind kind = PipelineKind::kGpipe;
+  int64_t warm_up = 0;  // kOneFOneB: forward passes that each stage runs in advance, in addition to the usual ones
+  int64_t chunks = 2;   // kInterleaved: stages on each device
+  // Returns the number of stages on each device of the pipeline.
+  int stages_of_device() const {
+    return kind == PipelineKind::kInterleaved ? static_cast<int>(chunks) : kind == PipelineKind::kZbV ? 2 : 1;
+  }
+};
 
 struct RecomputeHint {
   enum Mode { kNone, kAll, kPaths };
@@ -68,7 +100,7 @@ struct ScheduleSpec {
   std::string name;
   std::optional<Hint<int64_t>> stages;
   std::optional<Hint<int64_t>> micro_batches;
-  std::optional<Hint<PipelineKind>> pipeline;
+  std::optional<Hint<PipelineHint>> pipeline;
   std::optional<Hint<int64_t>> replicas;
   std::optional<Hint<RecomputeHint>> recompute;
   std::optional<Hint<bool>> overlap;

@@ -100,6 +100,7 @@ class ModuleBuilder {
   void lower_device(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_calibration(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_recompute(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_pipeline(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_shard(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_over(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_pin(const SettingNode& node, Scope& scope, const SettingDef& def);

@@ -245,8 +245,11 @@ constexpr SettingDef kSettings[] = {
         kMany},
     Def{kSchedule, "", "micro_batches", "auto, int", "auto", "equal pieces of the global batch",
         kStored<&ScheduleSpec::micro_batches>, 1, kMany},
-    Def{kSchedule, "", "pipeline", "auto, gpipe, one_f_one_b", "auto", "the order of forward and backward passes",
-        kChoice<&ScheduleSpec::pipeline>},
+    Def{kSchedule, "", "pipeline",
+        "auto, gpipe, one_f_one_b(warm_up: int = 0), interleaved(chunks: int = 2), zb_v, zero_bubble", "auto",
+        "the order of forward and backward passes; `interleaved` and `zb_v` put several stages on each device, `zb_v` "
+        "and `zero_bubble` compute gradients of weights while a device would wait",
+        Access(&B::lower_pipeline, show_pipeline)},
     Def{kSchedule, "", "replicas", "auto, int", "auto", "copies of the pipeline", kStored<&ScheduleSpec::replicas>, 1,
         kMany},
     Def{kSchedule, "", "recompute", "auto, none, all, list of paths", "auto",

@@ -41,6 +41,7 @@ std::string show_ema(const SettingDef& def, const Shown& shown);
 std::string show_stop(const SettingDef& def, const Shown& shown);
 std::string show_network(const SettingDef& def, const Shown& shown);
 std::string show_recompute(const SettingDef& def, const Shown& shown);
+std::string show_pipeline(const SettingDef& def, const Shown& shown);
 std::string show_over(const SettingDef& def, const Shown& shown);
 // The text of a setting that is checked and has only one value.
 std::string show_default(const SettingDef& def, const Shown& shown);

@@ -269,7 +269,8 @@ class Reader : public CountedReader {
     program.node_replicas = in.node_replicas();
     program.sender_replicas = in.sender_replicas();
     program.partials = in.partials();
-    program.schedule = value_of(in.schedule(), PipelineKind::kOneFOneB);
+    program.schedule = value_of(in.schedule(), PipelineKind::kZeroBubble);
+    program.warm_up = in.warm_up();
     program.overlap = in.overlap();
     each(in.stages(), [&](const fb::Stage& one) { program.stages.push_back(get(one)); });
     each(in.heads(), [&](const fb::Head& one) {

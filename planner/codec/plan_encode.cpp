@@ -167,7 +167,7 @@ class Writer {
                              static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
                              tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
                              tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas),
-                             program.node_replicas, program.sender_replicas);
+                             program.node_replicas, program.sender_replicas, program.warm_up);
   }
 
   FlatBufferBuilder builder_;

@@ -154,7 +154,7 @@ Offset<fb::Alternative> encode_alternative(FlatBufferBuilder& builder, const Alt
 }
 
 std::optional<Alternative> decode_alternative(const fb::Alternative& in, const ReadText& text) {
-  if (!is_one_of(in.pipeline(), PipelineKind::kOneFOneB)) {
+  if (!is_one_of(in.pipeline(), PipelineKind::kZeroBubble)) {
     return std::nullopt;
   }
   Alternative other{.stages = in.stages(),
@@ -178,9 +178,10 @@ Offset<fb::Certificate> encode_certificate(FlatBufferBuilder& builder, const Cer
   const auto stages = builder.CreateVector(certificate.stages);
   const auto replicas = builder.CreateVector(certificate.replicas);
   const auto micro_batches = builder.CreateVector(certificate.micro_batches);
-  return fb::CreateCertificate(builder, certificate.bound, stages, replicas, micro_batches, certificate.gpipe,
-                               certificate.one_f_one_b, static_cast<uint8_t>(certificate.limit), certificate.stage,
-                               certificate.count, certificate.busy, certificate.complete, certificate.compared);
+  return fb::CreateCertificate(builder, certificate.bound, stages, replicas, micro_batches, certificate.pipelines[0],
+                               certificate.pipelines[1], static_cast<uint8_t>(certificate.limit), certificate.stage,
+                               certificate.count, certificate.busy, certificate.complete, certificate.compared,
+                               certificate.pipelines[2], certificate.pipelines[3], certificate.pipelines[4]);
 }
 
 bool decode_certificate(const fb::Certificate* in, const ReadNumbers& numbers, std::optional<Certificate>& to) {
@@ -196,8 +197,7 @@ bool decode_certificate(const fb::Certificate* in, const ReadNumbers& numbers, s
                    .stages = numbers(in->stages()),
                    .replicas = numbers(in->replicas()),
                    .micro_batches = numbers(in->micro_batches()),
-                   .gpipe = in->gpipe(),
-                   .one_f_one_b = in->one_f_one_b(),
+                   .pipelines = {in->gpipe(), in->one_f_one_b(), in->interleaved(), in->zb_v(), in->zero_bubble()},
                    .limit = static_cast<Certificate::Limit>(in->limit()),
                    .stage = in->stage(),
                    .count = in->count(),

@@ -4,6 +4,7 @@
 #include "planner/emit/emit.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph/base/check.h"
@@ -44,12 +45,13 @@ Status Emitter::check_request() const {
                            " micro-batches and " + std::to_string(d.partials) + " partials",
                        "choose `replicas` among the divisors of `micro_batches`");
   }
-  std::set<int> used;
+  std::map<int, int> used;  // the replica of each device that has stages
   for (const Stage& one : d.stages) {
     XRUN_CHECK(static_cast<int>(one.devices.size()) == d.replicas, "a stage has one device for each replica");
-    for (const int device : one.devices) {
-      XRUN_CHECK(device >= 0 && device < request_.machine.devices && used.insert(device).second,
-                 "each stage of each replica has a device of its own");
+    for (int r = 0; r < d.replicas; ++r) {
+      const int device = one.devices[static_cast<size_t>(r)];
+      XRUN_CHECK(device >= 0 && device < request_.machine.devices && used.try_emplace(device, r).first->second == r,
+                 "a device has stages of one replica");
     }
   }
   for (const HeadPlan& head : d.heads) {
@@ -101,13 +103,13 @@ std::vector<ValueId> result_values(const Module& module, const Decision& decisio
   return results;
 }
 
-bool Emitter::is_ready(int stage_index, int replica, const Action& action) const {
-  const auto s = static_cast<size_t>(stage_index);
+bool Emitter::is_ready(int replica, const Action& action) const {
+  const auto s = static_cast<size_t>(action.stage);
   const auto r = static_cast<size_t>(replica);
   const auto i = static_cast<size_t>(action.index);
   const bool is_forward = action.kind == ActionKind::kForward;
   for (const Crossing& crossing : flow_.crossings) {
-    if (crossing.to == stage_index && crossing.backward != is_forward) {
+    if (crossing.to == action.stage && crossing.backward != is_forward) {
       const auto from = static_cast<size_t>(crossing.from);
       if (!(is_forward ? forward_ : backward_)[from][r][i]) {
         return false;
@@ -122,9 +124,9 @@ bool Emitter::is_ready(int stage_index, int replica, const Action& action) const
 }
 
 bool Emitter::is_head_ready(int pass) const {
-  for (size_t s = 0; s < next_.size(); ++s) {
-    for (const size_t at : next_[s]) {
-      const auto& order = decision_.schedule.orders[s];
+  for (size_t rank = 0; rank < next_.size(); ++rank) {
+    for (const size_t at : next_[rank]) {
+      const auto& order = decision_.schedule.orders[rank];
       if (at >= order.size() || order[at] != Action{ActionKind::kHead, pass}) {
         return false;
       }
@@ -145,11 +147,22 @@ bool Emitter::is_head_ready(int pass) const {
   return true;
 }
 
-void Emitter::take(int stage_index, int replica, const Action& action) {
-  const bool backward = action.kind == ActionKind::kBackward;
+void Emitter::take(int replica, const Action& action) {
+  const int stage_index = action.stage;
+  const bool backward = action.kind != ActionKind::kForward;
   const auto i = static_cast<size_t>(action.index);
+  const bool split = action.kind == ActionKind::kInputGradient || action.kind == ActionKind::kWeightGradient;
   const bool cut = backward && stage_index == cut_stage_ && action.index + 1 == per_replica();
-  if (!cut) {  // the segments of a pass are emitted with the exchanges of their gradients
+  if (split) {
+    const bool second = action.kind == ActionKind::kWeightGradient;
+    const Segment& part = split_[static_cast<size_t>(stage_index)][second ? 1 : 0];
+    if (!part.nodes.empty()) {
+      emit_pass(stage_index, replica, action.index, true, part);
+    }
+    if (second) {
+      return;
+    }
+  } else if (!cut) {  // the segments of a pass are emitted with the exchanges of their gradients
     emit_pass(stage_index, replica, action.index, backward);
   }
   emit_crossings(stage_index, replica, action.index, backward);
@@ -163,43 +176,46 @@ void Emitter::take(int stage_index, int replica, const Action& action) {
   }
 }
 
-// Goes through the action lists of all stages. The stages take turns with one action each, so that the order of the
+// Goes through the action lists of all ranks. The ranks take turns with one action each, so that the order of the
 // emitted instructions is close to the order in which they really run.
 Status Emitter::walk_schedule() {
   const auto& orders = decision_.schedule.orders;
   const auto replicas = static_cast<size_t>(decision_.replicas);
   const std::vector<bool> none(static_cast<size_t>(per_replica()), false);
-  next_.assign(program_.stages.size(), std::vector<size_t>(replicas, 0));
+  next_.assign(orders.size(), std::vector<size_t>(replicas, 0));
   forward_.assign(program_.stages.size(), std::vector(replicas, none));
   backward_ = forward_;
   heads_done_.assign(static_cast<size_t>(decision_.schedule.head_passes), false);
-  XRUN_CHECK(orders.size() == program_.stages.size(), "the schedule has a list for each stage");
+  XRUN_CHECK(decision_.schedule.rank_of_stage.size() == program_.stages.size(), "each stage has a rank");
   for (bool progress = true; progress;) {
     progress = false;
-    for (size_t s = 0; s < orders.size(); ++s) {
+    for (size_t rank = 0; rank < orders.size(); ++rank) {
+      const std::vector<Action>& order = orders[rank];
       for (size_t r = 0; r < replicas; ++r) {
-        if (next_[s][r] >= orders[s].size() || orders[s][next_[s][r]].kind == ActionKind::kHead ||
-            !is_ready(static_cast<int>(s), static_cast<int>(r), orders[s][next_[s][r]])) {
+        size_t& next = next_[rank][r];
+        if (next >= order.size() || order[next].kind == ActionKind::kHead ||
+            !is_ready(static_cast<int>(r), order[next])) {
           continue;
         }
-        take(static_cast<int>(s), static_cast<int>(r), orders[s][next_[s][r]++]);
+        take(static_cast<int>(r), order[next++]);
         progress = true;
       }
     }
     if (next_head_ < decision_.schedule.head_passes && is_head_ready(next_head_)) {
       emit_head_pass(next_head_);
       heads_done_[static_cast<size_t>(next_head_++)] = true;
-      for (auto& of_stage : next_) {
-        std::for_each(of_stage.begin(), of_stage.end(), [](size_t& at) { ++at; });
+      for (auto& of_rank : next_) {
+        std::for_each(of_rank.begin(), of_rank.end(), [](size_t& at) { ++at; });
       }
       progress = true;
     }
   }
-  for (size_t s = 0; s < orders.size(); ++s) {
-    for (size_t r = 0; r < replicas; ++r) {
-      if (next_[s][r] < orders[s].size()) {
+  for (size_t rank = 0; rank < orders.size(); ++rank) {
+    for (const size_t next : next_[rank]) {
+      if (next < orders[rank].size()) {
+        const Action& action = orders[rank][next];
         return Error{ErrorKind::kContent, "XG0623",
-                     "stage " + std::to_string(s) + " waits for ever before " + to_text(orders[s][next_[s][r]]),
+                     "stage " + std::to_string(action.stage) + " waits for ever before " + to_text(action),
                      "this is a fault of the schedule: choose another `pipeline`"};
       }
     }
@@ -224,6 +240,7 @@ Result<Program> Emitter::run() {
   program_.replicas = decision_.replicas;
   program_.partials = decision_.partials;
   program_.schedule = decision_.pipeline;
+  program_.warm_up = decision_.warm_up;
   program_.overlap = decision_.overlap;
   program_.stages = decision_.stages;
   std::vector<std::vector<int>> devices;  // index: stage

@@ -8,54 +8,20 @@
 // Tests: tests/planner/emit/segments_test.cpp
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
 #include "planner/cost/cost_model.h"
 #include "planner/emit/emitter.h"
+#include "planner/emit/local_uses.h"
 
 namespace xrun::planner {
-namespace {
-
-// The values that a backward pass makes in the slices of workers, by the positions of their nodes in the pass.
-struct LocalUse {
-  ValueId value;
-  size_t made = 0;
-  size_t last_read = 0;
-};
-
-std::vector<LocalUse> local_uses(const Graph& graph, const std::vector<NodeId>& nodes,
-                                 const std::vector<ValueId>& locals) {
-  std::unordered_map<ValueId, size_t> index;
-  std::vector<LocalUse> uses;
-  for (const ValueId value : locals) {
-    index[value] = uses.size();
-    uses.push_back({.value = value});
-  }
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    const Node& node = graph.node(nodes[n]);
-    for (const ValueId output : node.outputs) {
-      if (const auto use = index.find(output); use != index.end()) {
-        uses[use->second].made = uses[use->second].last_read = n;
-      }
-    }
-    for (const ValueId input : node.inputs) {
-      if (const auto use = index.find(input); use != index.end()) {
-        uses[use->second].last_read = n;
-      }
-    }
-  }
-  return uses;
-}
-
-}  // namespace
-
 // Finds the segments of the pass. The pass stays whole if the decision does not ask for segments, if layers are
-// computed again, since each segment would need its own part of them, and if gradients are compressed.
+// computed again, since each segment would need its own part of them, if gradients are compressed, and if the schedule
+// splits passes.
 void Emitter::cut_last_pass() {
   const auto first = std::ranges::find_if(program_.stages, [&](const Stage& each) {
     return !flow_.stages[static_cast<size_t>(each.index)].gradients.empty();
   });
-  if (!decision_.early_buckets || program_.replicas == 1 || first == program_.stages.end() ||
+  if (!decision_.early_buckets || program_.replicas == 1 || !split_.empty() || first == program_.stages.end() ||
       !first->recomputed.empty() || request_.module.train.compress.is_on()) {
     return;
   }
@@ -87,13 +53,9 @@ void Emitter::cut_last_pass() {
     if (last || crossing[end] < leaving) {
       open.nodes.assign(first->backward.begin() + static_cast<std::ptrdiff_t>(begin),
                         first->backward.begin() + static_cast<std::ptrdiff_t>(end));
-      std::vector<ValueId> locals;
-      for (const LocalUse& use : uses) {
-        if (use.made >= begin && use.made < end) {
-          (use.last_read >= end ? open.kept : locals).push_back(use.value);
-        }
-      }
-      open.layout = layout_block(graph_, request_.facts, open.nodes, locals, local_rows(), program_.norm_rows);
+      RangeValues values = values_of_range(uses, begin, end);
+      open.kept = std::move(values.kept);
+      open.layout = layout_block(graph_, request_.facts, open.nodes, values.locals, local_rows(), program_.norm_rows);
       segments_.push_back(std::move(open));
       open = {.first_bucket = b + 1};
       begin = end;
@@ -105,20 +67,20 @@ void Emitter::cut_last_pass() {
     return;
   }
   cut_stage_ = first->index;
-  divide_time(first->backward_time);
+  divide_time(first->backward_time, segments_);
 }
 
-// Divides the time of the pass among its segments, in proportion to the estimated times of their nodes.
-void Emitter::divide_time(Seconds whole) {
+// Divides the time of a pass among its segments, in proportion to the estimated times of their nodes.
+void Emitter::divide_time(Seconds whole, std::span<Segment> segments) const {
   const CostModel cost(request_.facts, request_.machine);
   Seconds sum = 0;
-  for (Segment& segment : segments_) {
+  for (Segment& segment : segments) {
     for (const NodeId id : segment.nodes) {
       segment.time += cost.node(graph_, id, program_.norm_rows);
     }
     sum += segment.time;
   }
-  for (Segment& segment : segments_) {
+  for (Segment& segment : segments) {
     segment.time *= sum > 0 ? whole / sum : 0.0;
   }
 }

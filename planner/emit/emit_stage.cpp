@@ -18,7 +18,9 @@ void Emitter::fill_stages() {
     for (const Crossing& crossing : flow_.crossings) {
       if (crossing.to == stage.index && !crossing.backward) {
         stage.received.push_back(crossing.value);
-        stage.activation_bytes += align_up(type(crossing.value).bytes(rows, g));
+        // Stages of one device share their buffers.
+        const bool is_sent = stage.devices != this->stage(crossing.from).devices;
+        stage.activation_bytes += is_sent ? align_up(type(crossing.value).bytes(rows, g)) : 0;
       }
     }
     for (const ValueId value : flow.saved) {
@@ -38,6 +40,7 @@ void Emitter::fill_stages() {
       backward_layouts_.back() = layout_block(graph_, request_.facts, nodes, flow.backward_locals, local_rows(), g);
     }
   }
+  split_passes();
   cut_last_pass();
 }
 
@@ -227,8 +230,9 @@ void Emitter::emit_pass(int stage_index, int replica, int index, bool backward, 
   add(std::move(pass));
 }
 
-// Emits the transfers of the values that a pass has made for other stages. The receive is emitted directly after the
-// send, so that sender and receiver process their transfers in the same order.
+// Emits the transfers of the values that a pass has made for stages on other devices. The receive is emitted directly
+// after the send, so that sender and receiver process their transfers in the same order. A device whose stages read the
+// value receives it once.
 void Emitter::emit_crossings(int stage_index, int replica, int index, bool backward) {
   const int micro_batch = global_micro_batch(replica, index);
   for (const Crossing& crossing : flow_.crossings) {
@@ -237,6 +241,9 @@ void Emitter::emit_crossings(int stage_index, int replica, int index, bool backw
     }
     const BufferId from = place(crossing.value, device_of(stage_index, replica), micro_batch);
     const int receiver = device_of(crossing.to, replica);
+    if (place(crossing.value, receiver, micro_batch).valid()) {
+      continue;
+    }
     const BufferId to = add_activation(crossing.value, receiver, replica, micro_batch);
     Instruction send{.kind = Kind::kSend,
                      .device = device_of(stage_index, replica),

@@ -1,11 +1,13 @@
 // The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_inputs.cpp, emit_head.cpp,
 // emit_head_buffers.cpp, emit_head_statistics.cpp, emit_dx.cpp, emit_update.cpp, emit_compression.cpp,
-// emit_replica_sums.cpp, emit_segments.cpp, emit_tied_sums.cpp and, for operands, emit_operands.cpp and
+// emit_replica_sums.cpp, emit_segments.cpp, emit_split.cpp, emit_tied_sums.cpp and, for operands, emit_operands.cpp and
 // emit_head_operands.cpp.
 #pragma once
 
+#include <array>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -42,9 +44,9 @@ class Emitter {
   // emit.cpp
   Status check_request() const;
   Status walk_schedule();
-  bool is_ready(int stage, int replica, const Action& action) const;
+  bool is_ready(int replica, const Action& action) const;
   bool is_head_ready(int pass) const;
-  void take(int stage, int replica, const Action& action);
+  void take(int replica, const Action& action);
 
   // emit_stage.cpp
   void fill_stages();
@@ -178,8 +180,12 @@ class Emitter {
 
   // emit_segments.cpp
   void cut_last_pass();
-  void divide_time(Seconds whole);
+  void divide_time(Seconds whole, std::span<Segment> segments) const;
   void emit_segment(const Segment& segment);
+
+  // emit_split.cpp
+  void split_passes();
+  void split_pass(const Stage& stage, const std::vector<bool>& for_weights);
 
   // emit_tied_sums.cpp
   void emit_tied_sums();
@@ -250,14 +256,16 @@ class Emitter {
   std::map<std::pair<size_t, int32_t>, BufferId> results_;  // (head, value)
 
   // The state of walk_schedule.
-  std::vector<std::vector<size_t>> next_;                // [stage][replica]: index of the next action
+  std::vector<std::vector<size_t>> next_;                // [rank][replica]: index of the next action
   std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: whether the pass is emitted
   std::vector<std::vector<std::vector<bool>>> backward_;
   std::vector<bool> heads_done_;  // index: head pass; whether its instructions are emitted
   int next_head_ = 0;
   int groups_ = 0;
-  int cut_stage_ = -1;                        // the stage whose last backward pass is cut; -1: no pass is cut
-  std::vector<Segment> segments_;             // the segments of this pass
+  int cut_stage_ = -1;             // the stage whose last backward pass is cut; -1: no pass is cut
+  std::vector<Segment> segments_;  // the segments of this pass
+  // Index: stage; input and weight gradients of a pass. Empty if no pass is split.
+  std::vector<std::array<Segment, 2>> split_;
   std::vector<BlockLayout> forward_layouts_;  // index: stage
   std::vector<BlockLayout> backward_layouts_;
   std::set<BufferId> zeroed_;  // gradient buffers that an emitted backward pass sets to zero

@@ -20,7 +20,7 @@ struct Item {
 void add_items(const PartitionRequest& request, const Partition& partition, size_t s, bool again,
                std::vector<Item>& items) {
   const PartitionStage& stage = partition.stages[s];
-  const Bytes held = micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches);
+  const Bytes held = micro_batches_held(request, static_cast<int>(s));
   for (int l = stage.begin; l < stage.end; ++l) {
     const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
     if (layer.saved > 0 && std::ranges::binary_search(stage.recomputed, l) == again) {

@@ -101,8 +101,20 @@ bool runs_again(const PartitionRequest& request, const PartitionLayer& layer) {
 
 }  // namespace
 
-int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches) {
-  return pipeline == PipelineKind::kGpipe ? micro_batches : std::min(micro_batches, stages - stage);
+int micro_batches_held(const PartitionRequest& request, int stage) {
+  const int later = request.stages - stage;
+  switch (request.pipeline) {
+    case PipelineKind::kGpipe:
+      break;
+    case PipelineKind::kOneFOneB:
+      return std::min(request.micro_batches, later + (later > 1 ? request.warm_up : 0));
+    case PipelineKind::kZeroBubble:
+      return std::min(request.micro_batches, 2 * later);
+    case PipelineKind::kInterleaved:
+    case PipelineKind::kZbV:
+      return std::min(request.micro_batches, request.stages);
+  }
+  return request.micro_batches;
 }
 
 StageSums::StageSums(const PartitionRequest& request, int held, int begin)

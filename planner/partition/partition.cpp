@@ -33,7 +33,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Partition measured(const PartitionRequest& request, std::vector<PartitionStage> stages) {
   Partition made{.stages = std::move(stages)};
   for (size_t s = 0; s < made.stages.size(); ++s) {
-    const int held = micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches);
+    const int held = micro_batches_held(request, static_cast<int>(s));
     XRUN_CHECK(choose_recompute(request, held, made.stages[s]).fits, "a stage of the optimum does not fit");
   }
   made.objective = objective_of(request, made);

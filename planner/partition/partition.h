@@ -13,12 +13,13 @@ namespace xrun::planner {
 struct PartitionLayer {
   Seconds forward = 0;  // time for one micro-batch
   Seconds backward = 0;
-  Bytes resident = 0;   // weights with all their states
-  Bytes saved = 0;      // bytes kept for the backward pass of one micro-batch unless the layer runs again
-  Bytes incoming = 0;   // bytes of one micro-batch that cross a cut before this layer
-  bool again = false;   // runs again under Recompute::kChosen
-  int pinned = -1;      // the stage that must have this layer; -1: any
-  bool joined = false;  // no cut before this layer is allowed
+  Seconds weight_gradient = 0;  // the part of `backward` in nodes that only compute gradients of weights
+  Bytes resident = 0;           // weights with all their states
+  Bytes saved = 0;              // bytes kept for the backward pass of one micro-batch unless the layer runs again
+  Bytes incoming = 0;           // bytes of one micro-batch that cross a cut before this layer
+  bool again = false;           // runs again under Recompute::kChosen
+  int pinned = -1;              // the stage that must have this layer; -1: any
+  bool joined = false;          // no cut before this layer is allowed
   // If the layer is chosen to run again: the time of the layers that run again before it since nothing keeps their
   // results.
   Seconds inputs_again = 0;
@@ -44,6 +45,7 @@ struct PartitionRequest {
   int stages = 1;
   int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
+  int warm_up = 0;  // PipelineHint::warm_up
   Recompute recompute = Recompute::kNone;
   Bytes cap = 0;                 // memory limit of each stage; 0: no limit
   Bytes total = 0;               // memory limit of all stages together, only with kAuto; 0: no limit
@@ -73,8 +75,10 @@ struct Partition {
 };
 
 // Returns the number of micro-batches whose saved values a stage holds at the same time: all of them under GPipe; under
-// 1F1B at most the number of stages from this one to the last.
-int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
+// 1F1B at most the number of stages from this one to the last, and the further warm-up. For other schedules it is an
+// upper bound: kZeroBubble may hold twice as many as 1F1B, and with several stages on a device each stage holds at
+// most as many as there are stages.
+int micro_batches_held(const PartitionRequest& request, int stage);
 
 // Returns the best partitions, best first; empty if no partition fits. The first partition has a bound, and is optimal
 // for the objective, up to a few millionths under a limit that stages share, with two exceptions. With more than 2,048

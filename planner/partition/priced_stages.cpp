@@ -28,7 +28,7 @@ PricedStages::PricedStages(const PartitionRequest& request)
     largest_hop_ = std::max(largest_hop_, hop(l));
   }
   for (int s = 0; s < request.stages; ++s) {
-    held_.push_back(micro_batches_held(request.pipeline, s, request.stages, request.micro_batches));
+    held_.push_back(micro_batches_held(request, s));
   }
 }
 
@@ -132,7 +132,7 @@ Partition PricedStages::cheapest() const {
 void measure(const PartitionRequest& request, Partition& partition) {
   for (size_t s = 0; s < partition.stages.size(); ++s) {
     PartitionStage& stage = partition.stages[s];
-    const int held = micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches);
+    const int held = micro_batches_held(request, static_cast<int>(s));
     stage.forward = stage.backward = 0;
     stage.memory = held * request.layers[static_cast<size_t>(stage.begin)].incoming;
     for (int l = stage.begin; l < stage.end; ++l) {

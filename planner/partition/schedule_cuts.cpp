@@ -200,8 +200,7 @@ class CutSearch {
     Partition made;
     for (size_t s = 0; s + 1 < cuts_.size(); ++s) {
       PartitionStage stage{.begin = cuts_[s], .end = cuts_[s + 1]};
-      const int held =
-          micro_batches_held(request_.pipeline, static_cast<int>(s), request_.stages, request_.micro_batches);
+      const int held = micro_batches_held(request_, static_cast<int>(s));
       if (!choose_recompute(request_, held, stage).fits) {
         return;
       }
@@ -238,8 +237,8 @@ class CutSearch {
 
 std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const Partition& known, Seconds best,
                                           const ScheduleCosts& costs) {
-  if (request.stages < 2 || request.shares_memory() || std::ssize(request.layers) > kMostMovedLayers ||
-      costs.floor + costs.after >= best * kWorthwhile) {
+  if (request.stages < 2 || request.pipeline > PipelineKind::kOneFOneB || request.shares_memory() ||
+      std::ssize(request.layers) > kMostMovedLayers || costs.floor + costs.after >= best * kWorthwhile) {
     return std::nullopt;
   }
   const int layers = static_cast<int>(request.layers.size());

@@ -19,8 +19,9 @@ struct ScheduleCosts {
 };
 
 // Returns the cuts with the shortest step if it is more than a thousandth shorter than `best`, the step with the cuts
-// `known`; otherwise nothing. Memory limits of the request hold; with limits that stages share, nothing is searched. In
-// a long chain, only cuts near those of `known` are tried. The search is given up after many steps.
+// `known`; otherwise nothing, also for schedules other than GPipe and 1F1B. Memory limits of the request hold; with
+// limits that stages share, nothing is searched. In a long chain, only cuts near those of `known` are tried. The search
+// is given up after many steps.
 std::optional<Partition> find_faster_cuts(const PartitionRequest& request, const Partition& known, Seconds best,
                                           const ScheduleCosts& costs);
 

@@ -46,7 +46,7 @@ StageTimes::StageTimes(const PartitionRequest& request) : request_(request), siz
   }
   longest_ = longest_useful(request);
   for (int s = 0; s < request.stages; ++s) {
-    const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+    const int held = micro_batches_held(request, s);
     std::vector<Seconds>& times = by_held_[held];
     if (times.empty()) {
       fill(held, times);

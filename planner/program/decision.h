@@ -14,6 +14,7 @@ struct Decision {
   bool deterministic = false;
   bool overlap = true;
   PipelineKind pipeline = PipelineKind::kGpipe;
+  int warm_up = 0;        // PipelineHint::warm_up
   int64_t batch = 0;      // global rows per step
   int64_t norm_rows = 0;  // g: rows of a row block
   int micro_batches = 1;  // M, in the global batch; of R replicas, replica r owns r · M / R .. (r + 1) · M / R - 1

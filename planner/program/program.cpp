@@ -18,6 +18,23 @@ std::vector<bool> Stage::runs_again() const {
   return runs;
 }
 
+const char* Program::letter_of(const Instruction& pass) const {
+  if (pass.kind == Kind::kForward || !splits_backward(schedule)) {
+    return pass.kind == Kind::kForward ? "F" : "B";
+  }
+  const Stage& stage = stages[static_cast<size_t>(pass.stage)];
+  const NodeId first = (stage.recomputed.empty() ? stage.backward : stage.recomputed).front();
+  return pass.nodes.front() == first ? "I" : "W";
+}
+
+int Program::stages_of_device() const {
+  std::set<int> used;
+  for (const Stage& stage : stages) {
+    used.insert(stage.devices.begin(), stage.devices.end());
+  }
+  return used.empty() ? 1 : static_cast<int>(stages.size()) * replicas / static_cast<int>(used.size());
+}
+
 std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head) {
   std::vector<ClassRange> terms;
   for (const Operand& operand : sum.operands) {

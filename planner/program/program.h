@@ -160,6 +160,7 @@ struct Program {
   // block of a micro-batch, and at most kMostPartials.
   int partials = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
+  int warm_up = 0;  // PipelineHint::warm_up
   std::vector<Stage> stages;
   std::vector<HeadPlan> heads;
   std::vector<Buffer> buffers;  // index: BufferId
@@ -170,6 +171,11 @@ struct Program {
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
+  // Returns the letter of a pass of a stage: "F"; "B", or "I" and "W" for the two parts of a backward pass in a
+  // schedule that splits them (gradients of inputs, gradients of weights only).
+  const char* letter_of(const Instruction& pass) const;
+  // Returns the number of stages on each device that has stages.
+  int stages_of_device() const;
   // Returns the rank that has a device. Ranks have contiguous ranges of devices, as equal in length as possible.
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }

@@ -141,7 +141,7 @@ std::string print(const Program& program, const Graph& graph) {
       program.norm_rows, program.micro_batches, program.replicas,
       program.node_replicas > 1 ? fmt::format(", {} a node,", program.node_replicas) : "",
       program.sender_replicas > 1 ? fmt::format(", {} a sender,", program.sender_replicas) : "", program.partials,
-      program.schedule == PipelineKind::kGpipe ? "gpipe" : "1f1b", program.deterministic ? " deterministic" : "");
+      name_of(program.schedule), program.deterministic ? " deterministic" : "");
   for (const Stage& stage : program.stages) {
     text += fmt::format("stage {} on {}: forward {}; backward {}", stage.index, numbers(stage.devices, ", "),
                         list(stage.forward, "#"), list(stage.backward, "#"));

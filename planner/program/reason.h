@@ -1,6 +1,7 @@
 // Reasons: why a plan has its settings, as values. planner/report/reason_text.h makes their texts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -116,8 +117,7 @@ struct Certificate {
   std::vector<int> stages = {};
   std::vector<int> replicas = {};
   std::vector<int> micro_batches = {};
-  bool gpipe = false;  // whether the kinds have plans with this pipeline
-  bool one_f_one_b = false;
+  std::array<bool, kPipelineKinds> pipelines = {};  // index: PipelineKind; whether the kinds have plans with it
 
   Limit limit = Limit::kForward;
   int stage = 0;

@@ -38,7 +38,12 @@ std::string numbers_text(const std::vector<int>& numbers, const std::string& wha
 
 std::string bound_text(const Plan& plan) {
   const Certificate& made = *plan.certificate;
-  const std::string pipelines = made.gpipe && made.one_f_one_b ? "gpipe or 1f1b" : made.gpipe ? "gpipe" : "1f1b";
+  std::string pipelines;
+  for (size_t kind = 0; kind < made.pipelines.size(); ++kind) {
+    if (made.pipelines[kind]) {
+      pipelines += (pipelines.empty() ? "" : " or ") + std::string(name_of(static_cast<PipelineKind>(kind)));
+    }
+  }
   return "every plan takes at least " + format_seconds(made.bound) +
          format(" (this one %.1f %% more) with ", 100 * gap_of(plan)) + pipelines + ", " +
          numbers_text(made.stages, "contiguous stage") + ", " + numbers_text(made.replicas, "replica") + ", " +
@@ -116,9 +121,9 @@ nlohmann::ordered_json certificate_json(const Plan& plan) {
   constexpr const char* kLimits[] = {"forward", "backward", "head", "cores", "memory"};
   const Certificate& made = *plan.certificate;
   nlohmann::ordered_json pipelines = nlohmann::ordered_json::array();
-  for (const auto& [has, name] : {std::pair(made.gpipe, "gpipe"), std::pair(made.one_f_one_b, "one_f_one_b")}) {
-    if (has) {
-      pipelines.push_back(name);
+  for (size_t kind = 0; kind < made.pipelines.size(); ++kind) {
+    if (made.pipelines[kind]) {
+      pipelines.push_back(word_of(static_cast<PipelineKind>(kind)));
     }
   }
   nlohmann::ordered_json json{{"lower_bound_ms", made.bound * 1e3},

@@ -122,7 +122,7 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
                       {{"classes", count(reason.head_state->kept)}, {"bytes", count(reason.head_state->logits)}}});
     }
   }
-  rows.push_back({"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"});
+  rows.push_back({"pipeline", std::string(word_of(program.schedule))});
   for (const Stage& stage : program.stages) {
     rows.push_back({"stage " + std::to_string(stage.index),
                     describe_stage(program, stage),

@@ -43,7 +43,7 @@ Result<std::optional<SmallerBlock>> propose_row_block(const Plan& plan, const Fi
                                     .blocks = blocks,
                                     .norm_rows = *found,
                                     .devices = plan.machine.devices,
-                                    .used = setting.stages * setting.replicas,
+                                    .used = setting.ranks() * setting.replicas,
                                     .idle = in_use != devices,
                                     .faster = -ratio,
                                     .coupled = coupled});

@@ -21,9 +21,8 @@ std::string label_of(const Program& program, const Instruction& instruction) {
   const std::string index = std::to_string(instruction.micro_batch < 0 ? 0 : instruction.micro_batch % local);
   switch (instruction.kind) {
     case Kind::kForward:
-      return "F" + index;
     case Kind::kBackward:
-      return "B" + index;
+      return program.letter_of(instruction) + index;
     case Kind::kHeadSelect:
     case Kind::kHeadForward:
     case Kind::kHeadBackward:
@@ -133,15 +132,16 @@ std::string report_gantt(const Plan& plan, const Module& module, int columns) {
   const ProgramTimes times = times_of(plan);
   std::vector<std::pair<int, std::string>> lines;  // device and its name
   for (int device = 0; device < program.devices; ++device) {
-    std::string name = "device " + std::to_string(device);
+    std::string name;
     for (const Stage& stage : program.stages) {
       for (size_t r = 0; r < stage.devices.size(); ++r) {
         if (stage.devices[r] == device) {
-          name = "stage " + std::to_string(stage.index) + (program.replicas > 1 ? "." + std::to_string(r) : "");
+          name += (name.empty() ? "stage " : " + ") + std::to_string(stage.index) +
+                  (program.replicas > 1 ? "." + std::to_string(r) : "");
         }
       }
     }
-    lines.emplace_back(device, std::move(name));
+    lines.emplace_back(device, name.empty() ? "device " + std::to_string(device) : std::move(name));
   }
   size_t name_width = 0;
   for (const auto& [device, name] : lines) {

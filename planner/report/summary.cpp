@@ -74,8 +74,7 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   part.how = program.replicas > 1 ? plural(program.replicas, "replica") + ", " + plural(rows, "sample") + " each"
                                   : plural(rows, "sample");
   if (stages > 1) {
-    part.how =
-        plural(stages, "stage") + (program.schedule == PipelineKind::kGpipe ? " (gpipe), " : " (1f1b), ") + part.how;
+    part.how = plural(stages, "stage") + " (" + std::string(name_of(program.schedule)) + "), " + part.how;
   }
   if (program.micro_batches > program.replicas) {
     part.how += ", " + format_count(program.micro_batches / program.replicas) + " micro-batches";

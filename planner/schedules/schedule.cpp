@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "graph/base/check.h"
+#include "planner/schedules/auto_schedule.h"
+#include "planner/schedules/fixed_schedules.h"
+
 namespace xrun::planner {
 
 Schedule empty_schedule(const ScheduleRequest& request) {
@@ -14,7 +18,21 @@ Schedule empty_schedule(const ScheduleRequest& request) {
 }
 
 Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request) {
-  return kind == PipelineKind::kGpipe ? schedule_gpipe(request) : schedule_one_f_one_b(request);
+  switch (kind) {
+    case PipelineKind::kGpipe:
+      break;
+    case PipelineKind::kOneFOneB:
+      return schedule_one_f_one_b(request);
+    case PipelineKind::kInterleaved:
+      return schedule_interleaved(request);
+    case PipelineKind::kZbV:
+      return schedule_zb_v(request);
+    case PipelineKind::kZeroBubble:
+      auto found = schedule_auto(request);
+      XRUN_CHECK(found.ok(), "the memory of a request is at least that of 1F1B");
+      return std::move(found->schedule);
+  }
+  return schedule_gpipe(request);
 }
 
 Schedule schedule_inference(const ScheduleRequest& request) {

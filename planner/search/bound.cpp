@@ -16,6 +16,10 @@
 //     j of the last stage. In the first interval it is therefore idle for at least R - a · (f + h / M), in the second
 //     one for at least R - a · (b + h / M). The intervals are disjoint if M > a + 1; otherwise all forward passes come
 //     before all backward passes, M - 1 replaces a, and the larger one counts.
+//     With a further warm-up of x passes, a is K - 1 - s + x.
+//   - Interleaved, ZB-V, zero bubble: gradients of weights may be computed after T, and a device may have several
+//   stages, so
+//     only E + M · (f + b) + U counts. All passes take at least their sum divided by the number of devices.
 //   - GPipe, again: the forward phase up to the last stage takes at least the largest E + M · f + R's forward part over
 //     all stages, and the backward phase the largest R's backward part + M · b + max(T, U). The stages may be
 //     different.
@@ -82,6 +86,7 @@ StepBound::StageTimes StepBound::times(const BoundSetting& setting, int stage, i
   const Seconds update = setting.seconds_per_gradient_byte * (gradients_[to] - gradients_[from]) +
                          setting.seconds_per_state_byte * (states_[to] - states_[from]) +
                          setting.head_update[static_cast<size_t>(stage)];
+  times.update = update;
   times.after = std::max(setting.backward * backward_.earlier(begin, end), update);
   const Seconds there = forward_.later(begin, end);
   const Seconds back = backward_.later(begin, end);
@@ -92,6 +97,9 @@ StepBound::StageTimes StepBound::times(const BoundSetting& setting, int stage, i
 Seconds StepBound::load(const BoundSetting& setting, int stage, int begin, int end) const {
   const StageTimes t = times(setting, stage, begin, end);
   const double all = setting.micro_batches;
+  if (setting.pipeline > PipelineKind::kOneFOneB) {
+    return t.before + all * (t.forward + t.backward) + t.zeroing + t.update;
+  }
   const Seconds passes = t.before + all * (t.forward + t.backward) + t.zeroing + t.after;
   const Seconds head = setting.head[static_cast<size_t>(stage)];
   const Seconds own = passes + setting.head_passes * head;
@@ -105,7 +113,7 @@ Seconds StepBound::load(const BoundSetting& setting, int stage, int begin, int e
   if (setting.head_passes != 0 && setting.head_passes != setting.micro_batches) {
     return own;
   }
-  const int filling = setting.stages - 1 - stage;
+  const int filling = setting.stages - 1 - stage + setting.warm_up;
   const int between = std::min(filling, setting.micro_batches - 1);
   // The path of a micro-batch goes through its head pass on the last stage.
   const Seconds path = setting.head_passes > 0 ? t.later + last_head - head : t.later;
@@ -193,7 +201,7 @@ Seconds StepBound::all_passes(const BoundSetting& setting) const {
 
 Seconds StepBound::even_share(const BoundSetting& setting) const {
   return (setting.forward * forward_.sum(0, layers_) + setting.backward * backward_.sum(0, layers_)) *
-         setting.micro_batches / setting.stages;
+         setting.micro_batches / setting.ranks;
 }
 
 }  // namespace xrun::planner

@@ -24,8 +24,10 @@ struct BoundChain {
 // One setting of the search. Lists have an entry for each stage.
 struct BoundSetting {
   int stages = 1;
+  int ranks = 1;          // devices of a replica, which share the stages equally
   int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
+  int warm_up = 0;     // PipelineHint::warm_up
   double forward = 1;  // the time of a pass over a micro-batch, in units of the chain's times
   double backward = 1;
   Seconds hand_over = 0;  // added to each pass of a stage
@@ -60,6 +62,7 @@ class StepBound {
     Seconds zeroing = 0;  // in the first backward pass
     Seconds before = 0;   // least time before the first pass of the stage
     Seconds after = 0;    // least time after its last pass
+    Seconds update = 0;   // the part of `after` on the device of the stage
     Seconds later = -1;   // least time of a micro-batch on later stages, there and back; negative: unknown
   };
   StageTimes times(const BoundSetting& setting, int stage, int begin, int end) const;

@@ -177,7 +177,7 @@ void add_kind(const Setting& setting, Certificate& made) {
   add(made.stages, setting.stages);
   add(made.replicas, setting.replicas);
   add(made.micro_batches, setting.micro_batches);
-  (setting.pipeline == PipelineKind::kGpipe ? made.gpipe : made.one_f_one_b) = true;
+  made.pipelines[static_cast<size_t>(setting.pipeline)] = true;
 }
 
 }  // namespace
@@ -215,8 +215,10 @@ BoundSetting Certifier::bound_setting(const Setting& setting, const Heads& heads
   const PassFactors factors = pass_factors(input_, setting);
   const double rate = input_.cost.facts().bytes_per_second * input_.machine.threads_of(0);
   BoundSetting made{.stages = setting.stages,
+                    .ranks = setting.ranks(),
                     .micro_batches = setting.micro_batches / setting.replicas,
                     .pipeline = setting.pipeline,
+                    .warm_up = setting.warm_up,
                     .forward = factors.forward,
                     .backward = factors.backward,
                     .hand_over = input_.cost.hand_over(),
@@ -230,7 +232,7 @@ BoundSetting Certifier::bound_setting(const Setting& setting, const Heads& heads
 
 // The first replica of each stage counts; all replicas have equal passes of stages.
 void Certifier::add_heads(const Setting& setting, const Heads& heads, BoundSetting& times) const {
-  const Mesh mesh{input_.machine.devices, setting.stages, setting.replicas};
+  const Mesh mesh = mesh_of(input_, setting);
   for (int s = 0; s < setting.stages; ++s) {
     const auto device = static_cast<size_t>(mesh.device_of(s, 0));
     times.head.push_back(heads.pass[device]);
@@ -272,7 +274,7 @@ Result<Seconds> Certifier::bound(const Setting& setting, Seconds enough) {
   }
   add_heads(setting, *own, times);
   const Seconds makespan = bound_.least(times, enough);  // a step is no shorter than its makespan
-  return std::min(enough, step(std::max(cores, makespan)));
+  return std::min(enough, step(std::max(quick, makespan)));
 }
 
 Result<Certificate> Certifier::certify(const std::vector<Setting>& settings, const MemoryLimits& limits,

@@ -11,6 +11,7 @@
 #include "graph/layouts/row_updates.h"
 #include "graph/settings/optimizer_facts.h"
 #include "planner/program/buffer_sizes.h"
+#include "planner/program/weight_gradients.h"
 
 namespace xrun::planner {
 namespace {
@@ -212,11 +213,19 @@ Chain make_chain(const Module& module, const CostModel& cost) {
   const int64_t g = module.train.norm_rows;
   Chain chain;
   split_head_nodes(graph, chain);
+  const std::vector<bool> for_weights = weight_gradient_nodes(graph);
   for (int i = 0; i < chain.size(); ++i) {
     chain.forward_time.push_back(cost.node(graph, chain.nodes[static_cast<size_t>(i)], g));
     Seconds back = 0;
+    Seconds& weights = chain.weight_gradient_time.emplace_back(0);
+    int& count = chain.weight_gradient_nodes.emplace_back(0);
     for (const NodeId node : chain.backward[static_cast<size_t>(i)]) {
-      back += cost.node(graph, node, g);
+      const Seconds time = cost.node(graph, node, g);
+      back += time;
+      if (for_weights[static_cast<size_t>(node.index)]) {
+        weights += time;
+        ++count;
+      }
     }
     chain.backward_time.push_back(back);
   }

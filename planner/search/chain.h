@@ -18,6 +18,9 @@ struct Chain {
   // Times per row block and worker.
   std::vector<Seconds> forward_time;
   std::vector<Seconds> backward_time;
+  // The part of `backward_time` in nodes that only compute gradients of weights, and the number of these nodes.
+  std::vector<Seconds> weight_gradient_time;
+  std::vector<int> weight_gradient_nodes;
   // The forward time of the nodes whose results a node reads if it runs again, directly or through one of them, and
   // that nothing keeps for the backward pass.
   std::vector<Seconds> inputs_again_time;

@@ -25,7 +25,7 @@ int64_t meeting_partials(const SearchInput& input, const Setting& setting, int p
 }
 
 bool one_pass(const Module& module, const Setting& setting) {
-  if (setting.pipeline == PipelineKind::kOneFOneB) {
+  if (setting.pipeline != PipelineKind::kGpipe) {
     return false;
   }
   return std::none_of(module.schedule.shards.begin(), module.schedule.shards.end(),
@@ -131,7 +131,22 @@ Result<std::vector<HeadPlan>> heads_of(const SearchInput& input, const Setting& 
 }
 
 Mesh mesh_of(const SearchInput& input, const Setting& setting) {
-  return {input.machine.devices, setting.stages, setting.replicas};
+  return {input.machine.devices, setting.stages, setting.replicas, setting.pipeline, setting.chunks};
+}
+
+// A zero-bubble schedule may hold twice as many micro-batches as 1F1B.
+ScheduleRequest schedule_request(const Setting& setting) {
+  const Mesh mesh{.stages = setting.stages, .pipeline = setting.pipeline, .chunks = setting.chunks};
+  ScheduleRequest request{.micro_batches = setting.micro_batches / setting.replicas};
+  for (int s = 0; s < setting.stages; ++s) {
+    request.rank_of_stage.push_back(mesh.rank_of(s));
+  }
+  request.extra_warm_up.assign(static_cast<size_t>(setting.ranks()), setting.warm_up);
+  request.extra_warm_up.back() = 0;  // the last stage waits for nothing after its forward passes
+  for (int rank = 0; setting.pipeline == PipelineKind::kZeroBubble && rank < setting.ranks(); ++rank) {
+    request.memory.push_back(2 * (setting.ranks() - rank));
+  }
+  return request;
 }
 
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage) {
@@ -210,7 +225,7 @@ UpdateTimes UpdateCosts::times(const Partition& cuts) const {
     if (bytes.gradients > 0) {
       time += partials_ > 1 ? cost.hand_over() + read : 0;
       time += input_.module.train.sums_squares()
-                  ? cost.hand_over() + read + cost.all_gather(0, setting_.stages * setting_.replicas)
+                  ? cost.hand_over() + read + cost.all_gather(0, setting_.ranks() * setting_.replicas)
                   : 0;
       time += cost.hand_over() + read + bytes.update / workers_;
     }
@@ -237,6 +252,10 @@ UpdateTimes UpdateCosts::times(const Partition& cuts) const {
 Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
                  const Partition& cuts, size_t s) {
   const Bytes bytes = request.layers[static_cast<size_t>(cuts.stages[s].begin)].incoming;
+  const Mesh mesh = mesh_of(input, setting);
+  if (s > 0 && mesh.rank_of(static_cast<int>(s)) == mesh.rank_of(static_cast<int>(s) - 1)) {
+    return 0;
+  }
   if (s == 0 || input.machine.nodes() == 1) {
     return input.cost.copy(bytes);
   }

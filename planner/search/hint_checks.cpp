@@ -50,7 +50,25 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
     return refuse("XG0602", "stages = " + std::to_string(hint.value) + ": a model has at least one stage", "stages = 1",
                   hint.span);
   }
-  if (hint.value > machine.devices) {
+  const auto& pipeline = module.schedule.pipeline;
+  const int chunks = pipeline ? pipeline->value.stages_of_device() : 1;
+  if (hint.value % chunks != 0) {
+    return refuse("XG0602",
+                  std::to_string(hint.value) + " stages cannot be shared out: `" +
+                      std::string(word_of(pipeline->value.kind)) + "` has " + std::to_string(chunks) +
+                      " on each device",
+                  "stages = a multiple of " + std::to_string(chunks), hint.span);
+  }
+  if (chunks > 1 && hint.value > int64_t{machine.devices} * chunks) {
+    return refuse("XG0602",
+                  std::to_string(hint.value) + " stages need " + std::to_string(hint.value / chunks) +
+                      " devices, but there " +
+                      (machine.devices == 1 ? "is only 1" : "are only " + std::to_string(machine.devices)),
+                  "stages = at most " + std::to_string(int64_t{machine.devices} * chunks) + ", or --devices " +
+                      std::to_string(hint.value / chunks),
+                  hint.span);
+  }
+  if (chunks == 1 && hint.value > machine.devices) {
     return refuse("XG0602",
                   std::to_string(hint.value) + " stages need as many devices, but there " +
                       (machine.devices == 1 ? "is only 1" : "are only " + std::to_string(machine.devices)),
@@ -96,6 +114,23 @@ Error cut_row_blocks(const Module& module, const Hint<int64_t>& hint, const std:
       choice("micro_batches = " + std::to_string(fits != legal.rend() ? *fits : legal.front()), "in the schedule"),
       choice("norm_rows = " + std::to_string(rows), has_norm ? "in train: noisier statistics" : "in train")};
   return error;
+}
+
+// Rejects schedules with several stages on a device if stages could share a weight, since a device would have it twice.
+Status check_chunks(const Module& module) {
+  const auto& hint = module.schedule.pipeline;
+  if (!hint || hint->value.stages_of_device() == 1) {
+    return {};
+  }
+  for (const Parameter& param : module.graph.params) {
+    if (param.tied.valid()) {
+      return refuse("XG0609",
+                    "`" + std::string(word_of(hint->value.kind)) +
+                        "` puts several stages on a device, but stages may share `" + param.name + "`",
+                    "pipeline = gpipe, one_f_one_b or zero_bubble", hint->span);
+    }
+  }
+  return {};
 }
 
 Status check_micro_batches(const Module& module) {
@@ -192,9 +227,21 @@ Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machi
   add("stages", schedule.stages);
   add("micro_batches", schedule.micro_batches);
   add("replicas", schedule.replicas);
+  const auto& pipeline = schedule.pipeline;
+  const int chunks = pipeline ? pipeline->value.stages_of_device() : 1;
+  if (pipeline && pipeline->value.kind > PipelineKind::kOneFOneB) {
+    hints += (hints.empty() ? "" : ", ") + ("pipeline = " + std::string(word_of(pipeline->value.kind)));
+    span = span == schedule.span ? pipeline->span : span;
+  }
+  const std::string groups =
+      pipeline && pipeline->value.kind == PipelineKind::kInterleaved
+          ? "; micro-batches pass the devices of a replica in groups of equal size, at least one "
+            "for each device unless there are fewer"
+          : "";
   return refuse(
       "XG0606", "no plan on " + std::to_string(machine.devices) + " devices has " + hints,
-      "stages x replicas is at most the number of devices, and replicas" +
+      "stages x replicas is at most " + (chunks == 1 ? "" : std::to_string(chunks) + " times ") +
+          "the number of devices" + groups + ", and replicas" +
           (train.growth ? " x " + std::to_string(train.growth->times) + " (the growth of the batch)" : std::string()) +
           " divides micro_batches",
       span);
@@ -204,6 +251,7 @@ Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machi
 
 Status check_hints(const Module& module, const Chain& chain, const Machine& machine, bool deterministic) {
   XRUN_TRY(check_row_blocks(module));
+  XRUN_TRY(check_chunks(module));
   XRUN_TRY(check_stages(module, chain, machine));
   XRUN_TRY(check_micro_batches(module));
   XRUN_TRY(check_replicas(module, machine, module.train.batch / module.train.norm_rows, deterministic));
@@ -212,7 +260,11 @@ Status check_hints(const Module& module, const Chain& chain, const Machine& mach
 
 Error no_setting(const Module& module, const Machine& machine, bool early_backward) {
   if (early_backward) {
-    return refuse("XG0607", "granularity = step under one_f_one_b: backward passes begin before all features are made",
+    const auto& pipeline = module.schedule.pipeline;
+    const PipelineKind kind = pipeline ? pipeline->value.kind : PipelineKind::kOneFOneB;
+    return refuse("XG0607",
+                  "granularity = step under " + std::string(word_of(kind)) +
+                      ": backward passes begin before all features are made",
                   "granularity = micro_batch, or pipeline = gpipe", find_granularity(module.schedule)->span);
   }
   return conflict(module.schedule, module.train, machine);

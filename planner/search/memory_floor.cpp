@@ -84,7 +84,7 @@ MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, i
     layers += bytes;
     floor.device = std::max(floor.device, bytes);
   }
-  floor.device = std::max(floor.device, (layers + setting.stages - 1) / setting.stages);
+  floor.device = std::max(floor.device, (layers + setting.ranks() - 1) / setting.ranks());
   const Bytes host = host_floor(input, candidate.decision);
   floor.node = host;  // every node has these buffers
   floor.total = layers * setting.replicas + host;

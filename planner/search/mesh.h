@@ -14,9 +14,17 @@ struct Mesh {
   int devices = 1;
   int stages = 1;
   int replicas = 1;
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  int chunks = 1;  // stages on each device of a replica
 
-  // Devices beyond stages x replicas have only head shards.
-  int device_of(int stage, int replica) const { return replica * stages + stage; }
+  int ranks() const { return stages / chunks; }
+  // Returns the position of a stage's device among the devices of a replica: kInterleaved deals the stages out in turn,
+  // kZbV goes through the devices and back.
+  int rank_of(int stage) const {
+    return pipeline == PipelineKind::kZbV && stage >= ranks() ? stages - 1 - stage : stage % ranks();
+  }
+  // Devices beyond ranks x replicas have only head shards.
+  int device_of(int stage, int replica) const { return replica * ranks() + rank_of(stage); }
 };
 
 // Returns the limits of nodes, of which `limits` has the bytes, for the stages that are on them.

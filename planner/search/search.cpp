@@ -36,8 +36,9 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
   PartitionRequest request{.stages = setting.stages,
                            .micro_batches = setting.micro_batches / setting.replicas,
                            .pipeline = setting.pipeline,
+                           .warm_up = setting.warm_up,
                            .recompute = recompute,
-                           .cap = limits.stage,
+                           .cap = limits.stage / setting.chunks,
                            .total = limits.total,
                            .nodes = node_limits(input.machine, mesh_of(input, setting), limits.nodes),
                            .seconds_per_boundary_byte = 2 / input.cost.exchange_rate(),
@@ -45,8 +46,11 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
     const auto calls = static_cast<int>(chain.backward[i].size());
+    const Seconds weights =
+        input.cost.pass(chain.weight_gradient_time[i], factors.backward, chain.weight_gradient_nodes[i]);
     request.layers.push_back({.forward = input.cost.pass(chain.forward_time[i], factors.forward, 1),
                               .backward = input.cost.pass(chain.backward_time[i], factors.backward, calls),
+                              .weight_gradient = weights,
                               .resident = chain.resident[i] + chain.gradients[i] * factors.partials,
                               .saved = chain.saved[i] * factors.blocks,
                               .incoming = chain.boundary[i] * factors.blocks,
@@ -63,6 +67,7 @@ Decision outline(const SearchInput& input, const Setting& setting) {
   return {.deterministic = input.deterministic,
           .overlap = !input.module.schedule.overlap || input.module.schedule.overlap->value,
           .pipeline = setting.pipeline,
+          .warm_up = setting.warm_up,
           .batch = train.batch,
           .norm_rows = train.norm_rows,
           .micro_batches = setting.micro_batches,
@@ -127,12 +132,12 @@ class CutMemo {
     Setting plain = setting;
     plain.pipeline = PipelineKind::kGpipe;
     plain.head_devices = 0;
+    plain.warm_up = 0;
     const bool free = request.cap == 0 && !request.shares_memory();
     if (free && known_ && *known_ == plain) {
       for (Partition& made : cuts_) {
         for (size_t s = 0; s < made.stages.size(); ++s) {
-          const int held =
-              micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches);
+          const int held = micro_batches_held(request, static_cast<int>(s));
           XRUN_CHECK(choose_recompute(request, held, made.stages[s]).fits, "there is no limit");
         }
       }
@@ -306,7 +311,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   made.head_forward_time = head.forward;
   made.head_backward_time = 0;
   made.head_update_time = 0;
-  ScheduleRequest order{.micro_batches = local};
+  ScheduleRequest order{.rank_of_stage = decision.schedule.rank_of_stage, .micro_batches = local};
   order.forward.assign(made.stages.size(), 0);
   order.head_passes = made.heads.empty() ? 0 : static_cast<int>(decision.batch / rows);
   made.schedule = schedule_inference(order);

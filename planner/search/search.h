@@ -94,6 +94,8 @@ int64_t rows_of_head_pass(const SearchInput& input, const Setting& setting);
 Result<std::vector<HeadPlan>> heads_of(const SearchInput& input, const Setting& setting);
 
 Mesh mesh_of(const SearchInput& input, const Setting& setting);
+// Returns the request for the schedule of a setting: its micro-batches, ranks and warm-up, without times and heads.
+ScheduleRequest schedule_request(const Setting& setting);
 // Returns the devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage);
 

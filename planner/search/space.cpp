@@ -41,8 +41,10 @@ class SettingList {
   }
 
   void add_all(int64_t layers) {
-    for (int stages = 1; stages <= std::min<int64_t>(devices_, layers); ++stages) {
-      for (int replicas = 1; replicas <= std::min(devices_ / stages, kMostReplicas); ++replicas) {
+    const int chunks = schedule_.pipeline ? schedule_.pipeline->value.stages_of_device() : 1;
+    for (int ranks = 1; ranks <= std::min<int64_t>(devices_, layers / chunks); ++ranks) {
+      const int stages = ranks * chunks;
+      for (int replicas = 1; replicas <= std::min(devices_ / ranks, kMostReplicas); ++replicas) {
         if (in_range(stages, schedule_.stages) && in_range(replicas, schedule_.replicas) && blocks_ % replicas == 0 &&
             (partials_ == 0 || partials_ % replicas == 0)) {
           add_counts(stages, replicas);
@@ -71,20 +73,36 @@ class SettingList {
   }
 
   void add_pipelines(int stages, int replicas, int64_t count) {
+    if (schedule_.pipeline) {
+      const PipelineHint& hint = schedule_.pipeline->value;
+      add_pipeline({.stages = stages,
+                    .replicas = replicas,
+                    .micro_batches = static_cast<int>(count),
+                    .pipeline = hint.kind,
+                    .chunks = hint.stages_of_device(),
+                    .warm_up = static_cast<int>(hint.warm_up)});
+      return;
+    }
     for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
-      const bool hinted = schedule_.pipeline.has_value();
-      if (hinted ? schedule_.pipeline->value != kind : kind == PipelineKind::kOneFOneB && count == replicas) {
-        continue;
+      if (kind == PipelineKind::kGpipe || count != replicas) {
+        add_pipeline({stages, replicas, static_cast<int>(count), kind});
       }
-      // A single head pass for the whole step requires all forward passes before the first backward pass.
-      if (whole_step_ && kind == PipelineKind::kOneFOneB && count != replicas) {
-        early_backward = true;
-        continue;
-      }
-      settings.push_back({stages, replicas, static_cast<int>(count), kind});
-      if (heads_move_) {
-        settings.push_back({stages, replicas, static_cast<int>(count), kind, first_node_});
-      }
+    }
+  }
+
+  void add_pipeline(Setting setting) {
+    // A single head pass for the whole step requires all forward passes before the first backward pass.
+    if (whole_step_ && setting.pipeline != PipelineKind::kGpipe && setting.micro_batches != setting.replicas) {
+      early_backward = true;
+      return;
+    }
+    if (!permits(setting.pipeline, setting.ranks(), setting.chunks, setting.micro_batches / setting.replicas)) {
+      return;
+    }
+    settings.push_back(setting);
+    if (heads_move_) {
+      setting.head_devices = first_node_;
+      settings.push_back(setting);
     }
   }
 
@@ -100,6 +118,11 @@ class SettingList {
 };
 
 }  // namespace
+
+bool permits(PipelineKind pipeline, int ranks, int chunks, int micro_batches) {
+  const bool groups = pipeline == PipelineKind::kInterleaved && chunks > 1;
+  return !groups || micro_batches % std::max(1, micro_batches / ranks) == 0;
+}
 
 bool places_heads(const ScheduleSpec& schedule) {
   return std::ranges::any_of(schedule.shards, [](const ShardHint& hint) { return hint.shards > 0 || hint.by_node; });
@@ -126,8 +149,13 @@ std::string to_text(const Setting& setting) {
     text += ", replicas = " + std::to_string(setting.replicas);
   }
   text += ", micro_batches = " + std::to_string(setting.micro_batches);
-  if (setting.pipeline == PipelineKind::kOneFOneB) {
-    text += ", pipeline = one_f_one_b";
+  if (setting.pipeline != PipelineKind::kGpipe) {
+    text += ", pipeline = " + std::string(word_of(setting.pipeline));
+    if (setting.pipeline == PipelineKind::kInterleaved && setting.chunks > 1) {
+      text += "(chunks=" + std::to_string(setting.chunks) + ")";
+    } else if (setting.warm_up > 0) {
+      text += "(warm_up=" + std::to_string(setting.warm_up) + ")";
+    }
   }
   if (setting.head_devices > 0) {
     text += ", heads on " + std::to_string(setting.head_devices) + (setting.head_devices == 1 ? " device" : " devices");

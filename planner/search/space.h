@@ -18,8 +18,15 @@ struct Setting {
   int micro_batches = 1;  // in the global batch
   PipelineKind pipeline = PipelineKind::kGpipe;
   int head_devices = 0;  // the shards of heads are on the first `head_devices` devices; 0: on all, or as in hints
+  int chunks = 1;        // stages on each device of a replica
+  int warm_up = 0;       // PipelineHint::warm_up
+  int ranks() const { return stages / chunks; }  // devices of a replica
   bool operator==(const Setting&) const = default;
 };
+
+// Whether a pipeline of `ranks` devices with `chunks` stages each can run `micro_batches` micro-batches in the order of
+// a schedule. kInterleaved needs groups of equal size, of at least `ranks` micro-batches unless there are fewer.
+bool permits(PipelineKind pipeline, int ranks, int chunks, int micro_batches);
 
 // Whether hints place the shards of some head.
 bool places_heads(const ScheduleSpec& schedule);

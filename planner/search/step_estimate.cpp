@@ -44,18 +44,32 @@ StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, con
   for (const int device : devices) {
     head_workers_ += input.machine.threads_of(device);
   }
+  const Mesh mesh = mesh_of(input, setting);
+  has_shards_.resize(static_cast<size_t>(mesh.ranks()));
   for (int s = 0; s < setting.stages; ++s) {
-    has_shards_.push_back(
-        std::ranges::any_of(devices_of(input, setting, s), [&](int d) { return devices.contains(d); }));
+    ranks_.push_back(mesh.rank_of(s));
+    has_shards_[static_cast<size_t>(ranks_.back())] =
+        std::ranges::any_of(devices_of(input, setting, s), [&](int d) { return devices.contains(d); });
   }
 }
 
 ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds> first) const {
-  ScheduleRequest order{
-      .first = std::move(first), .micro_batches = request_.micro_batches, .head_passes = head_passes_};
+  ScheduleRequest order = schedule_request(setting_);
+  order.first = std::move(first);
+  order.head_passes = head_passes_;
+  const Seconds hand_over = input_.cost.hand_over();
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
-    order.forward.push_back(cuts.stages[s].forward + input_.cost.hand_over());
-    order.backward.push_back(cuts.stages[s].backward + input_.cost.hand_over());
+    const PartitionStage& stage = cuts.stages[s];
+    order.forward.push_back(stage.forward + hand_over);
+    order.backward.push_back(stage.backward + hand_over);
+    if (splits_backward(setting_.pipeline)) {
+      Seconds weights = 0;
+      for (int layer = stage.begin; layer < stage.end; ++layer) {
+        weights += request_.layers[static_cast<size_t>(layer)].weight_gradient;
+      }
+      order.input_gradient.push_back(stage.backward - weights + hand_over);
+      order.weight_gradient.push_back(weights + hand_over);
+    }
     order.hops.push_back(cuts.stages.size() > 1 ? hop_time(input_, setting_, request_, cuts, s) : 0);
   }
   if (head_passes_ > 0) {
@@ -119,12 +133,16 @@ StepEstimate::StepTimes StepEstimate::times(const Partition& cuts) const {
     changes.push_back({start, workers});
     changes.push_back({start + time, -workers});
   };
-  int apart = head_workers_;  // the workers of shards on devices without a stage
+  int apart = head_workers_;                        // the workers of shards on devices without a stage
+  std::vector<Seconds> own(has_shards_.size(), 0);  // index: rank
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
-    const auto& stage = made.schedule.ranks[s];
-    const Seconds start = wait || stage.empty() ? made.schedule.makespan : stage.back().end;
-    add(start, updates.stages[s] + (has_shards_[s] ? head_.update : 0), workers_);
-    apart -= has_shards_[s] ? workers_ : 0;
+    own[static_cast<size_t>(ranks_[s])] += updates.stages[s];
+  }
+  for (size_t rank = 0; rank < own.size(); ++rank) {
+    const auto& passes = made.schedule.ranks[rank];
+    const Seconds start = wait || passes.empty() ? made.schedule.makespan : passes.back().end;
+    add(start, own[rank] + (has_shards_[rank] ? head_.update : 0), workers_);
+    apart -= has_shards_[rank] ? workers_ : 0;
   }
   if (!made.schedule.heads.empty() && apart > 0) {
     add(made.schedule.heads.back().end, head_.update, apart);

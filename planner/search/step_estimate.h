@@ -60,7 +60,8 @@ class StepEstimate {
   int head_passes_;
   int workers_;                   // the workers of all replicas of a stage
   int head_workers_ = 0;          // the workers of all devices that have shards of heads
-  std::vector<bool> has_shards_;  // index: stage; whether some of its devices do
+  std::vector<int> ranks_;        // index: stage
+  std::vector<bool> has_shards_;  // index: rank; whether some of its devices do
   Seconds selection_;             // the selection of active classes
 };
 

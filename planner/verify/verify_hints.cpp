@@ -42,7 +42,9 @@ class Hints {
     XRUN_TRY(check_number("stages", count(program_.stages), schedule_.stages));
     XRUN_TRY(check_number("micro_batches", program_.micro_batches, schedule_.micro_batches));
     XRUN_TRY(check_number("replicas", program_.replicas, schedule_.replicas));
-    if (schedule_.pipeline && schedule_.pipeline->value != program_.schedule) {
+    const auto& pipeline = schedule_.pipeline;
+    if (pipeline && (pipeline->value.kind != program_.schedule || pipeline->value.warm_up != program_.warm_up ||
+                     pipeline->value.stages_of_device() != program_.stages_of_device())) {
       return breaks(schedule_.pipeline->span, "another pipeline than the schedule asks for");
     }
     if (schedule_.overlap && schedule_.overlap->value != program_.overlap) {

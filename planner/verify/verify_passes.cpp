@@ -138,11 +138,10 @@ class Passes {
     return {};
   }
 
-  // Checks that each micro-batch runs once forward and, in training, once backward on every stage, and that backward
-  // passes run in ascending order. Several instructions may run a backward pass, each a range of its nodes.
+  // Checks that each micro-batch runs once forward and, in training, once backward on every stage. Several instructions
+  // may run a backward pass, each a range of its nodes, and each node runs the micro-batches in ascending order.
   Status check_stage_passes() const {
     std::map<std::tuple<int, int, int, int>, size_t> seen;  // (pass, stage, replica, micro-batch): number of nodes
-    std::map<std::pair<int, int>, int> last;                // (stage, replica): micro-batch of the last backward
     const int per_replica = program_.micro_batches / program_.replicas;
     bool changes = false;
     for (const Instruction& one : program_.instructions) {
@@ -157,7 +156,6 @@ class Passes {
         nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
       }
       size_t& next = seen[{backward, one.stage, one.replica, one.micro_batch}];
-      const bool begins = next == 0;
       if (next == nodes.size() || one.device != stage.devices[static_cast<size_t>(one.replica)] ||
           one.micro_batch / per_replica != one.replica) {
         return wrong("instruction {} runs micro-batch {} of stage {} once more or elsewhere", one.id.index,
@@ -169,12 +167,11 @@ class Passes {
         return wrong("instruction {} does not run the nodes of its stage", one.id.index);
       }
       next += one.nodes.size();
-      if (backward) {
-        const auto [at, fresh] = last.try_emplace({one.stage, one.replica}, one.micro_batch);
-        if (!fresh && (begins ? at->second >= one.micro_batch : at->second != one.micro_batch)) {
-          return wrong("micro-batch {} of stage {} is folded after a later one", one.micro_batch, one.stage);
+      if (backward && one.micro_batch % per_replica > 0) {
+        const auto before = seen.find({backward, one.stage, one.replica, one.micro_batch - 1});
+        if (before == seen.end() || before->second < next) {
+          return wrong("micro-batch {} of stage {} is folded after a later one", one.micro_batch - 1, one.stage);
         }
-        at->second = one.micro_batch;
       }
       if (changes) {
         return wrong("instruction {} runs a pass after an update", one.id.index);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
 
 #include "planner/program/replica_sums.h"
@@ -112,9 +113,11 @@ class Structure {
     if (&stage != &program_.stages[0] + stage.index || stage.devices.size() != static_cast<size_t>(program_.replicas)) {
       return wrong("stage {} has {} devices for {} replicas", stage.index, stage.devices.size(), program_.replicas);
     }
-    for (const int device : stage.devices) {
-      if (!inside(device, 0, program_.devices) || !stage_devices_.insert(device).second) {
-        return wrong("stage {} lies on device {}, which is not there or has a stage already", stage.index, device);
+    for (size_t r = 0; r < stage.devices.size(); ++r) {
+      const int device = stage.devices[r];
+      if (!inside(device, 0, program_.devices) || replicas_.try_emplace(device, r).first->second != r) {
+        return wrong("stage {} is on device {}, which does not exist or has stages of another replica", stage.index,
+                     device);
       }
     }
     for (const auto* nodes : {&stage.forward, &stage.backward, &stage.recomputed}) {
@@ -313,9 +316,9 @@ class Structure {
 
   const Program& program_;
   const Graph* graph_;
-  std::set<int> stage_devices_;  // devices of all stages so far
-  int64_t ranges_ = 0;           // ranges of bytes of all exchanges so far
-  int64_t blocks_ = 0;           // blocks of all exchanges so far
+  std::map<int, size_t> replicas_;  // the replica of each device that has stages so far
+  int64_t ranges_ = 0;              // ranges of bytes of all exchanges so far
+  int64_t blocks_ = 0;              // blocks of all exchanges so far
 };
 
 }  // namespace

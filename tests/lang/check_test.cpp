@@ -407,7 +407,7 @@ schedule hints {
   EXPECT_EQ(schedule.stages->value, 2);
   EXPECT_EQ(checked.sources.text(schedule.stages->span), "2");
   EXPECT_FALSE(schedule.micro_batches.has_value());
-  EXPECT_EQ(schedule.pipeline->value, PipelineKind::kOneFOneB);
+  EXPECT_EQ(schedule.pipeline->value.kind, PipelineKind::kOneFOneB);
   EXPECT_EQ(schedule.recompute->value.mode, RecomputeHint::kPaths);
   EXPECT_TRUE(schedule.overlap->value);
   EXPECT_EQ(schedule.memory_limit->value, 2 * kGiB);

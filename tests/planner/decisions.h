@@ -9,6 +9,7 @@
 #include "planner/emit/emit.h"
 #include "planner/program/decision.h"
 #include "planner/search/heads.h"
+#include "planner/search/search.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner::testing {
@@ -20,6 +21,8 @@ struct Layout {
   int shards = 1;
   int devices = 1;
   PipelineKind pipeline = PipelineKind::kGpipe;
+  int chunks = 1;   // stages on each device of a replica
+  int warm_up = 0;  // PipelineHint::warm_up
   bool deterministic = false;
   bool overlap = true;
   uint64_t recompute_seed = 0;  // 0: nothing is recomputed
@@ -33,7 +36,9 @@ struct Layout {
 inline std::string to_text(const Layout& layout) {
   return "stages " + std::to_string(layout.stages) + " replicas " + std::to_string(layout.replicas) +
          " micro-batches " + std::to_string(layout.micro_batches) + " shards " + std::to_string(layout.shards) +
-         " devices " + std::to_string(layout.devices) + (layout.pipeline == PipelineKind::kGpipe ? " gpipe" : " 1f1b") +
+         " devices " + std::to_string(layout.devices) + " " + std::string(name_of(layout.pipeline)) +
+         (layout.chunks > 1 ? " chunks " + std::to_string(layout.chunks) : "") +
+         (layout.warm_up > 0 ? " warm-up " + std::to_string(layout.warm_up) : "") +
          (layout.deterministic ? " deterministic" : "") + (layout.overlap ? "" : " without overlap") +
          (layout.recompute_seed != 0 ? " recompute" : "") + (layout.kept_blocks > 0 ? " kept" : "") +
          (layout.nodes > 1 ? " nodes " + std::to_string(layout.nodes) : "") +
@@ -66,6 +71,15 @@ inline std::vector<HeadPlan> head_plans(Module module, const Layout& layout, int
   return heads;
 }
 
+inline Setting setting_of(const Layout& layout) {
+  return {.stages = layout.stages,
+          .replicas = layout.replicas,
+          .micro_batches = layout.micro_batches,
+          .pipeline = layout.pipeline,
+          .chunks = layout.chunks,
+          .warm_up = layout.warm_up};
+}
+
 // Makes a decision whose stages have nearly equal numbers of forward nodes. Devices are assigned in order, one replica
 // after another.
 inline Decision make_decision(const Module& module, const Layout& layout, bool training = true) {
@@ -75,6 +89,7 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
   decision.deterministic = layout.deterministic;
   decision.overlap = layout.overlap;
   decision.pipeline = layout.pipeline;
+  decision.warm_up = layout.warm_up;
   decision.batch = module.train.batch;
   decision.norm_rows = module.train.norm_rows;
   decision.micro_batches = layout.micro_batches;
@@ -111,8 +126,9 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
         stage.recomputed.push_back(forward[i]);
       }
     }
+    const Mesh mesh{layout.devices, layout.stages, layout.replicas, layout.pipeline, layout.chunks};
     for (int r = 0; r < layout.replicas; ++r) {
-      stage.devices.push_back(r * layout.stages + s);
+      stage.devices.push_back(mesh.device_of(s, r));
     }
     stage.forward_time = 1e-3;
     stage.backward_time = 2e-3;
@@ -129,10 +145,11 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
   const bool one_pass = layout.head_rows_all && layout.pipeline == PipelineKind::kGpipe;
   decision.heads =
       head_plans(module, layout, one_pass ? decision.batch : decision.batch / layout.micro_batches * layout.replicas);
-  ScheduleRequest request;
+  ScheduleRequest request = schedule_request(setting_of(layout));
   request.forward.assign(static_cast<size_t>(layout.stages), 1e-3);
   request.backward.assign(static_cast<size_t>(layout.stages), 2e-3);
-  request.micro_batches = per_replica;
+  request.input_gradient.assign(static_cast<size_t>(layout.stages), 1e-3);
+  request.weight_gradient.assign(static_cast<size_t>(layout.stages), 1e-3);
   request.head_passes = decision.heads.empty() ? 0 : one_pass ? 1 : per_replica;
   request.head = 1e-3;
   decision.schedule = training ? make_schedule(layout.pipeline, request) : schedule_inference(request);
@@ -159,7 +176,7 @@ inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   Layout layout;
   layout.deterministic = random() % 2 == 0;
   layout.overlap = random() % 4 != 0;
-  layout.pipeline = random() % 2 == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB;
+  layout.pipeline = static_cast<PipelineKind>(random() % kPipelineKinds);
   std::vector<int> counts;
   for (int m = 1; m <= blocks; ++m) {
     if (blocks % m == 0) {
@@ -176,7 +193,16 @@ inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   }
   layout.replicas = pick(replicas);
   layout.stages = pick({1, 1, 2, 3, 4});
-  layout.devices = layout.stages * layout.replicas + pick({0, 0, 1});
+  layout.warm_up = layout.pipeline == PipelineKind::kOneFOneB ? pick({0, 0, 1, 3}) : 0;
+  if (layout.pipeline == PipelineKind::kInterleaved || layout.pipeline == PipelineKind::kZbV) {
+    layout.chunks = layout.pipeline == PipelineKind::kZbV ? 2 : pick({2, 3});
+    const int ranks = layout.chunks == 2 ? pick({1, 2}) : 1;
+    layout.stages = ranks * layout.chunks;
+    if (!permits(layout.pipeline, ranks, layout.chunks, layout.micro_batches / layout.replicas)) {
+      layout.pipeline = PipelineKind::kZbV;
+    }
+  }
+  layout.devices = layout.stages / layout.chunks * layout.replicas + pick({0, 0, 1});
   layout.shards = pick({1, 2, 3, layout.devices, 2 * layout.devices});
   layout.recompute_seed = random() % 2 == 0 ? 0 : random() | 1;
   layout.nodes = pick({1, 2, 3});

@@ -58,7 +58,7 @@ Made make_plan_to_store() {
                                  .stages = {1, 2},
                                  .replicas = {1},
                                  .micro_batches = {1, 4},
-                                 .one_f_one_b = true,
+                                 .pipelines = {false, true},
                                  .limit = Certificate::Limit::kHead,
                                  .busy = 0.0625,
                                  .complete = false,
@@ -148,14 +148,14 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
   for (const Reason& reason : loaded->why) {
     lines.push_back(choice_text(reason) + ": " + reason_text(reason));
   }
-  const std::string logits = ", logits of 50 of the 100 active classes, 2.0 KiB, are kept for the backward pass";
+  const std::string logits = "; logits of 50 of the 100 active classes 2.0 KiB, kept for the backward pass";
   EXPECT_EQ(lines,
             (std::vector<std::string>{
                 "stages = 1: two stages were not compared",
                 "replicas = 1: no other number divides the 4 partials of gradients (deterministic); 64 rows are one "
                 "block: `norm_rows=32` would use both devices, 43 % faster, with statistics of fewer rows",
-                "micro_batches = 1: 64 rows each", "shards id = 3: head state is 4.0 KiB in a file" + logits,
-                "shards b = 3: head state is 4.0 KiB in a file (rows in f32, states in bf16)" + logits,
+                "micro_batches = 1: 64 rows each", "shards id = 3: weights and states 4.0 KiB in a file" + logits,
+                "shards b = 3: weights and states 4.0 KiB in a file (rows in f32, states in bf16)" + logits,
                 "recompute = 3 of 10 layers: the cheapest that fits, by estimated memory",
                 "recompute = 4 of 10 layers: fits; a plan that runs fewer layers again may fit too"}));
   EXPECT_EQ(loaded->why[0].rival->step, rival.step);
@@ -166,13 +166,14 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
 // Files of earlier versions have only the texts of reasons and of compared programs.
 TEST(PlanFile, AFileWithoutTheValuesOfReasonsKeepsItsTexts) {
   Made made = make_plan_to_store();
-  made.plan.why = {{.stored = {"stages", "2", "asked for"}}, {.stored = {"shards id", "3", "head state is 4.6 KiB"}}};
+  made.plan.why = {{.stored = {"stages", "2", "asked for"}},
+                   {.stored = {"shards id", "3", "weights and states 4.6 KiB"}}};
   made.plan.alternatives = {{.stages = 1, .step = 0.5, .stored = StoredAlternative{"stages = 1", "slower"}}};
   const auto loaded = load_plan_bytes(plan_bytes(made.plan));
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
   EXPECT_EQ(choice_text(loaded->why[1]), "shards id = 3");
-  EXPECT_EQ(reason_text(loaded->why[1]), "head state is 4.6 KiB");
+  EXPECT_EQ(reason_text(loaded->why[1]), "weights and states 4.6 KiB");
   EXPECT_EQ(settings_text(loaded->alternatives[0]), "stages = 1");
   EXPECT_EQ(note_text(loaded->alternatives[0]), "slower");
   // A plan with values has the same rows, so that the two can be compared.

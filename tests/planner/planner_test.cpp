@@ -139,7 +139,7 @@ TEST(Planner, ChoicesExcludedByHintsAreNotBlamedOnTheModel) {
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made->why[0].cause, Reason::Cause::kReplicasOnAll);
   EXPECT_EQ(made->why[0].count, 2);
-  EXPECT_EQ(choice_text(made->why[0]) + ": " + reason_text(made->why[0]), "stages = 1: 2 replicas take the devices");
+  EXPECT_EQ(choice_text(made->why[0]) + ": " + reason_text(made->why[0]), "stages = 1: 2 replicas use all devices");
 
   module.schedule = {};
   module.schedule.stages = Hint<int64_t>{1, {}};
@@ -177,7 +177,7 @@ TEST(Planner, StagesHintIsObeyed) {
   module.schedule.stages = Hint<int64_t>{2, {0, 5, 6}};
   module.schedule.micro_batches = Hint<int64_t>{4, {0, 7, 8}};
   for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
-    module.schedule.pipeline = Hint<PipelineKind>{kind, {}};
+    module.schedule.pipeline = Hint<PipelineHint>{{kind}, {}};
     for (const bool head : {false, true}) {
       ModelOptions options = wide();
       options.head = head;
@@ -365,7 +365,7 @@ Bytes total(const Program& program) {
 TEST(Planner, RecomputesValuesIfMemoryIsTooSmall) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
   Module module = make_module(options);
-  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kGpipe, {}};
+  module.schedule.pipeline = Hint<PipelineHint>{{PipelineKind::kGpipe}, {}};
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   const auto ample = plan(module, machine_of(1));
   ASSERT_TRUE(ample.ok());
@@ -555,7 +555,7 @@ TEST(Planner, EveryRandomCaseIsPlannedOrRejectedWithAReason) {
       schedule.replicas = Hint<int64_t>{1 + below(3), {}};
     }
     if (below(3) == 0) {
-      schedule.pipeline = Hint<PipelineKind>{below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB, {}};
+      schedule.pipeline = Hint<PipelineHint>{{below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB}, {}};
     }
     if (below(3) == 0) {
       schedule.recompute = Hint<RecomputeHint>{{below(2) == 0 ? RecomputeHint::kAll : RecomputeHint::kNone, {}}, {}};
@@ -578,7 +578,7 @@ TEST(Planner, EveryRandomCaseIsPlannedOrRejectedWithAReason) {
     EXPECT_TRUE(!schedule.stages || schedule.stages->value == static_cast<int64_t>(made->training.stages.size()));
     EXPECT_TRUE(!schedule.micro_batches || schedule.micro_batches->value == made->training.micro_batches);
     EXPECT_TRUE(!schedule.replicas || schedule.replicas->value == made->training.replicas);
-    EXPECT_TRUE(!schedule.pipeline || schedule.pipeline->value == made->training.schedule);
+    EXPECT_TRUE(!schedule.pipeline || schedule.pipeline->value.kind == made->training.schedule);
     EXPECT_GT(made->predicted.step, 0) << "seed " << seed;
   }
   EXPECT_GT(planned, 40);

@@ -104,7 +104,7 @@ Result<Plan> transformer_plan(int layers, int cores) {
   module.schedule.stages = Hint<int64_t>{cores, {}};
   module.schedule.replicas = Hint<int64_t>{1, {}};
   module.schedule.micro_batches = Hint<int64_t>{32, {}};
-  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kGpipe, {}};
+  module.schedule.pipeline = Hint<PipelineHint>{{PipelineKind::kGpipe}, {}};
   module.schedule.recompute = Hint<RecomputeHint>{{RecomputeHint::kAll, {}}, {}};
   const Module training = prepare(module, layer_registry(), {}).value();
   const Module inference = prepare(module, layer_registry(), {.training = false}).value();

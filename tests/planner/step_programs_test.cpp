@@ -45,7 +45,7 @@ TEST(StepPrograms, EveryLegalSettingHasProgramsForAllBatchSizes) {
       for (const int64_t micro_batches : {4, 8, 16}) {
         Growing growing;
         growing.module.schedule.replicas = Hint<int64_t>{replicas, {}};
-        growing.module.schedule.pipeline = Hint<PipelineKind>{pipeline, {}};
+        growing.module.schedule.pipeline = Hint<PipelineHint>{{pipeline}, {}};
         growing.module.schedule.micro_batches = Hint<int64_t>{micro_batches, {}};
         const auto made = growing.plan();
         if (micro_batches < 4 * replicas) {

@@ -35,6 +35,12 @@ void add_nodes(const Plan& plan, const Instruction& one, Json& object) {
   }
 }
 
+// Returns the name of a part of a split backward pass; empty for all other instructions.
+std::string part_of(const Program& program, const Instruction& one) {
+  const char letter = is_stage_pass(one.kind) ? *program.letter_of(one) : ' ';
+  return letter == 'I' ? "input gradient" : letter == 'W' ? "weight gradient" : "";
+}
+
 Json instruction_json(const Plan& plan, const Instruction& one, const InstructionTime& time) {
   Json object{{"id", one.id.index},
               {"device", device_json(one.device)},
@@ -45,6 +51,9 @@ Json instruction_json(const Plan& plan, const Instruction& one, const Instructio
       object[name] = number;
     }
   };
+  if (const std::string part = part_of(plan.training, one); !part.empty()) {
+    object["part"] = part;
+  }
   add("stage", one.stage);
   add("replica", plan.training.replicas > 1 ? one.replica : -1);
   add("micro_batch", one.micro_batch);
@@ -90,8 +99,9 @@ std::string cell_of(const Json& value) {
 
 }  // namespace
 
-std::string label_of(const Instruction& instruction) {
-  std::string text = name_of(instruction.kind);
+std::string label_of(const Program& program, const Instruction& instruction) {
+  const std::string part = part_of(program, instruction);
+  std::string text = part.empty() ? name_of(instruction.kind) : part;
   const auto add = [&](const char* name, int number) {
     text += number >= 0 ? fmt::format(" {} {}", name, number) : "";
   };
@@ -125,7 +135,7 @@ Json memory_curves_json(const Plan& plan, const ProgramTimes& times) {
     Json peak{{"bytes", curve.peak}, {"seconds", curve.peak_time}};
     if (plan.training.instructions.size() > static_cast<size_t>(curve.at.index)) {  // false for an invalid id
       peak["instruction"] = curve.at.index;
-      peak["what"] = label_of(plan.training.instructions[static_cast<size_t>(curve.at.index)]);
+      peak["what"] = label_of(plan.training, plan.training.instructions[static_cast<size_t>(curve.at.index)]);
     }
     list.push_back({{"device", device_json(curve.device)},
                     {"arena", curve.arena},

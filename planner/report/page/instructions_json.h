@@ -26,8 +26,9 @@ std::string gantt_json(const Plan& plan);
 // The instructions as CSV with a header, one line each; lists are separated by spaces.
 std::string instructions_csv(const Plan& plan);
 
-// A short text that names an instruction: "forward stage 0 micro-batch 3".
-std::string label_of(const Instruction& instruction);
+// A short text that names an instruction: "forward stage 0 micro-batch 3". The parts of a split backward pass are
+// "input gradient" and "weight gradient".
+std::string label_of(const Program& program, const Instruction& instruction);
 
 // The place of an instruction in the model's text, "face.xgraph:28"; empty if the plan keeps none.
 std::string source_of(const Plan& plan, const Instruction& instruction);

@@ -116,7 +116,7 @@ class Drawing {
     const Instruction& one = plan_.training.instructions[static_cast<size_t>(id)];
     if (!drawn_.contains(one.device)) {
       const InstructionTime& time = times_.instructions[static_cast<size_t>(id)];
-      elsewhere_[std::to_string(id)] = {labels_.index(label_of(one)),
+      elsewhere_[std::to_string(id)] = {labels_.index(label_of(plan_.training, one)),
                                         one.device == kHost ? Json("host") : Json(one.device),
                                         whole_nanoseconds(time.end)};
     }
@@ -151,7 +151,7 @@ class Drawing {
     columns_["bytes"].push_back(one.bytes);
     columns_["flops"].push_back(static_cast<int64_t>(std::llround(one.flops)));
     columns_["group"].push_back(one.group);
-    columns_["label"].push_back(labels_.index(label_of(one)));
+    columns_["label"].push_back(labels_.index(label_of(plan_.training, one)));
     columns_["ops"].push_back(ops_of(one));
     columns_["line"].push_back(line_of(one));
     columns_["after"].push_back(known(after_[static_cast<size_t>(one.id.index)].index));

@@ -141,7 +141,7 @@ class TraceWriter {
     event.number(event::kType, event::kBegin);
     event.number(event::kTrack, track);
     event.text(event::kCategories, name_of(one.kind));
-    event.text(event::kName, label_of(one));
+    event.text(event::kName, label_of(plan_.training, one));
     annotate(event, "id", one.id.index);
     annotate(event, "bytes", one.bytes);
     annotate(event, "group", one.group);
@@ -166,7 +166,7 @@ class TraceWriter {
       slice.number(event::kType, event::kBegin);
       slice.number(event::kTrack, measured);
       slice.text(event::kCategories, "measured");
-      slice.text(event::kName, label_of(one));
+      slice.text(event::kName, label_of(plan_.training, one));
       add(slice, packet::kTrackEvent, whole_nanoseconds(run.begin));
       add_end(measured, whole_nanoseconds(run.end));
     }

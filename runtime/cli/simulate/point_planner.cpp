@@ -181,13 +181,15 @@ std::string PointPlanner::kind_of(const std::vector<std::string>& values, const 
 Result<PointPlanner::Known> PointPlanner::prepare(const LoadedModel& model, const GlobalOptions& options,
                                                   const std::string& kind) {
   const Module& module = model.file.module;
-  if (const auto known = known_.find(kind); known != known_.end()) {
+  const ClusterFigures& figures = model.file.run.figures;
+  const bool is_catalogued = !figures.device && !figures.calibration;  // otherwise facts depend on the figures
+  if (const auto known = known_.find(kind); is_catalogued && known != known_.end()) {
     Known made{.prepared = {}, .samples = known->second.samples};
     XRUN_ASSIGN(made.prepared, prepare_again(known->second.prepared, module, options));
     return made;
   }
   Known made;
-  XRUN_ASSIGN(made.prepared, prepare_model(module, options, quiet_));
+  XRUN_ASSIGN(made.prepared, prepare_model(module, figures, options, quiet_));
   PlannedModel planned{.model = model, .prepared = made.prepared, .plan = {}};
   planned.plan.machine = made.prepared.machine;
   planned.plan.training.devices = made.prepared.machine.devices;
@@ -198,7 +200,9 @@ Result<PointPlanner::Known> PointPlanner::prepare(const LoadedModel& model, cons
   if (known_.size() >= kMostKnown) {
     known_.clear();
   }
-  known_.emplace(kind, made);
+  if (is_catalogued) {
+    known_.emplace(kind, made);
+  }
   return made;
 }
 

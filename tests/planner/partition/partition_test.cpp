@@ -54,7 +54,7 @@ double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
   for (int s = 0; s < request.stages; ++s) {
     const int begin = cuts[static_cast<size_t>(s)];
     const int end = cuts[static_cast<size_t>(s) + 1];
-    const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+    const int held = micro_batches_held(request, s);
     double best = kInfinity;
     for (int subset = 0; subset < (1 << (end - begin)); ++subset) {
       double time = 0;

@@ -52,7 +52,7 @@ double exhaustive_makespan(const PartitionRequest& request, const ScheduleCosts&
     Partition made;
     for (int s = 0; s < request.stages; ++s) {
       PartitionStage stage{.begin = cuts[static_cast<size_t>(s)], .end = cuts[static_cast<size_t>(s) + 1]};
-      const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+      const int held = micro_batches_held(request, s);
       if (!choose_recompute(request, held, stage).fits) {
         return;
       }

@@ -23,7 +23,7 @@ double exhaustive_objective_within_limits(const PartitionRequest& request) {
       bool fits = true;
       for (int s = 0; s < request.stages; ++s) {
         const int begin = cuts[static_cast<size_t>(s)];
-        const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+        const int held = micro_batches_held(request, s);
         const Bytes incoming = request.layers[static_cast<size_t>(begin)].incoming;
         double time = 0;
         Bytes own = held * incoming;

@@ -77,7 +77,7 @@ TEST(Idle, DevicesOfNearlyEmptyStagesAreIdle) {
   module.schedule.stages = Hint<int64_t>{2, {}};
   module.schedule.replicas = Hint<int64_t>{2, {}};
   module.schedule.micro_batches = Hint<int64_t>{2, {}};
-  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kGpipe, {}};
+  module.schedule.pipeline = Hint<PipelineHint>{{PipelineKind::kGpipe}, {}};
   const Planned planned = make(module, machine_of(4, 2));
   const Prediction& predicted = planned.plan.predicted;
   EXPECT_GT(predicted.bubble + predicted.imbalance, 0.3);

@@ -28,6 +28,7 @@ Case random_case(uint64_t seed, bool skips) {
   const int layers = 2 + below(7);
   BoundSetting& setting = made.setting;
   setting.stages = 1 + below(std::min<uint64_t>(4, static_cast<uint64_t>(layers)));
+  setting.ranks = setting.stages;
   setting.micro_batches = 1 + below(10);
   setting.pipeline = below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB;
   setting.forward = 1 + below(2);
@@ -202,7 +203,7 @@ TEST(StepBound, EqualLayersReachTheBound) {
       chain.joined.assign(8, false);
       chain.last_cut = 7;
       one.hop = 0;
-      one.setting = {.stages = 4, .micro_batches = micro_batches, .pipeline = pipeline};
+      one.setting = {.stages = 4, .ranks = 4, .micro_batches = micro_batches, .pipeline = pipeline};
       one.setting.head.assign(4, 0);
       one.setting.head_update.assign(4, 0);
       const Seconds time = 6.0 * (micro_batches + 3);
@@ -227,6 +228,7 @@ TEST(StepBound, ASettingWithTooFewCutsHasNoPlan) {
   Case one = random_case(3, false);
   one.chain.joined.assign(one.chain.joined.size(), true);
   one.setting.stages = 2;
+  one.setting.ranks = 2;
   one.setting.head.assign(2, 0);
   one.setting.head_update.assign(2, 0);
   EXPECT_EQ(StepBound(one.chain).least(one.setting), kInfinity);

@@ -110,7 +110,7 @@ TEST(Certificate, HintsAndExchangesKeepTheBound) {
   module.train.deterministic = true;
   compare(module, machine_of(4, 4, 4), "deterministic");
   module.train.deterministic = false;
-  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
+  module.schedule.pipeline = Hint<PipelineHint>{{PipelineKind::kOneFOneB}, {}};
   compare(module, machine_of(4, 4, 4), "one_f_one_b");
   module.schedule.recompute = Hint<RecomputeHint>{{RecomputeHint::kAll, {}}, {}};
   compare(module, machine_of(3, 3, 6), "recompute");
@@ -139,8 +139,8 @@ TEST(Certificate, APlanHasItsKindsItsLimitAndOtherKinds) {
   const Certificate& certificate = *made.certificate;
   EXPECT_EQ(certificate.stages, (std::vector<int>{1, 2, 3, 4}));
   EXPECT_EQ(certificate.micro_batches, (std::vector<int>{1, 2, 4, 8, 16, 32}));
-  EXPECT_TRUE(certificate.gpipe);
-  EXPECT_TRUE(certificate.one_f_one_b);
+  EXPECT_TRUE(certificate.pipelines[0]);
+  EXPECT_TRUE(certificate.pipelines[1]);
   EXPECT_TRUE(certificate.complete);
   EXPECT_EQ(certificate.limit, Certificate::Limit::kBackward);
   EXPECT_LE(certificate.bound, made.predicted.step);

@@ -354,7 +354,9 @@ TEST(Choose, ProgramsFreeWhatThePartitionEstimates) {
         Bytes sum = 0;
         for (const Stage& stage : fitted.training.stages) {
           sum += stage.activation_bytes *
-                 micro_batches_held(setting.pipeline, stage.index, setting.stages, setting.micro_batches);
+                 micro_batches_held(
+                     {.stages = setting.stages, .micro_batches = setting.micro_batches, .pipeline = setting.pipeline},
+                     stage.index);
         }
         return sum;
       };

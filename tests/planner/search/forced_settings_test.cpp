@@ -89,7 +89,7 @@ ScheduleSpec force(const ScheduleSpec& open, const Setting& setting, Bytes devic
   forced.stages = Hint<int64_t>{setting.stages, span};
   forced.replicas = Hint<int64_t>{setting.replicas, span};
   forced.micro_batches = Hint<int64_t>{setting.micro_batches, span};
-  forced.pipeline = Hint<PipelineKind>{setting.pipeline, span};
+  forced.pipeline = Hint<PipelineHint>{{setting.pipeline}, span};
   if (draw.chance(0.3)) {
     forced.recompute = Hint<RecomputeHint>{{draw.chance(0.5) ? RecomputeHint::kNone : RecomputeHint::kAll, {}}, span};
   }
@@ -187,7 +187,7 @@ TEST(ForcedSettings, AreNotFasterIfUpdatesAreLong) {
       forced.stages = Hint<int64_t>{setting.stages, {}};
       forced.replicas = Hint<int64_t>{setting.replicas, {}};
       forced.micro_batches = Hint<int64_t>{setting.micro_batches, {}};
-      forced.pipeline = Hint<PipelineKind>{setting.pipeline, {}};
+      forced.pipeline = Hint<PipelineHint>{{setting.pipeline}, {}};
       if (const Result<Plan> made = subject.plan(forced); made.ok()) {
         EXPECT_LE(chosen->predicted.step, made->predicted.step * kMargin)
             << cores << " cores: " << text_of(chosen->training) << " is chosen, " << text_of(made->training)
@@ -237,7 +237,7 @@ TEST(ForcedSettings, AreNotFasterIfTheFirstProgramsExceedALimit) {
     hinted.stages = Hint<int64_t>{setting.stages, {}};
     hinted.replicas = Hint<int64_t>{setting.replicas, {}};
     hinted.micro_batches = Hint<int64_t>{setting.micro_batches, {}};
-    hinted.pipeline = Hint<PipelineKind>{setting.pipeline, {}};
+    hinted.pipeline = Hint<PipelineHint>{{setting.pipeline}, {}};
     const Result<Plan> forced = subject.plan(hinted);
     ASSERT_TRUE(forced.ok()) << forced.error().message;
     EXPECT_LE(chosen->predicted.step, forced->predicted.step * kMargin)

@@ -142,7 +142,7 @@ TEST(Hints, EveryHintChangesThePlan) {
        [](const Program& p) { return p.replicas == 1; }},
       {"pipeline",
        [](ScheduleSpec& s) {
-         s.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
+         s.pipeline = Hint<PipelineHint>{{PipelineKind::kOneFOneB}, {}};
        },
        [](const Program& p) { return p.schedule == PipelineKind::kOneFOneB; }},
       {"recompute",
@@ -201,7 +201,7 @@ TEST(Hints, OneHeadPassPerStepExcludesOneFOneB) {
 
 TEST(Hints, AGranularityThatContradictsThePipelineIsRejected) {
   Module module = subject();
-  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
+  module.schedule.pipeline = Hint<PipelineHint>{{PipelineKind::kOneFOneB}, {}};
   module.schedule.micro_batches = Hint<int64_t>{8, {}};
   module.schedule.shards.push_back({.head = "id", .granularity = "step", .span = {0, 3, 5}});
   auto made = plan(module);
@@ -215,6 +215,55 @@ TEST(Hints, AGranularityThatContradictsThePipelineIsRejected) {
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, "XG0607");
   EXPECT_EQ(made.error().span, (Span{0, 3, 5}));
+}
+
+TEST(Hints, EachPipelineIsPlannedAsAskedFor) {
+  for (const PipelineHint& hint :
+       {PipelineHint{.kind = PipelineKind::kOneFOneB, .warm_up = 2},
+        PipelineHint{.kind = PipelineKind::kInterleaved, .chunks = 2}, PipelineHint{.kind = PipelineKind::kZbV},
+        PipelineHint{.kind = PipelineKind::kZeroBubble}}) {
+    SCOPED_TRACE(word_of(hint.kind));
+    Module module = subject();
+    module.schedule.pipeline = Hint<PipelineHint>{hint, {}};
+    module.schedule.stages = Hint<int64_t>{2 * hint.stages_of_device(), {}};
+    const auto made = plan(module);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    EXPECT_EQ(made->program.schedule, hint.kind);
+    EXPECT_EQ(made->program.warm_up, hint.warm_up);
+    EXPECT_EQ(made->program.stages_of_device(), hint.stages_of_device());
+    const bool splits = std::ranges::any_of(made->program.instructions, [&](const Instruction& one) {
+      return one.kind == Kind::kBackward && *made->program.letter_of(one) == 'W';
+    });
+    EXPECT_EQ(splits, splits_backward(hint.kind));
+  }
+}
+
+TEST(Hints, StagesThatAPipelineCannotHaveAreRejected) {
+  const auto refusal = [](Module module, int64_t stages) {
+    module.schedule.pipeline = Hint<PipelineHint>{{PipelineKind::kZbV}, {0, 7, 9}};
+    module.schedule.stages = Hint<int64_t>{stages, {0, 3, 5}};
+    const auto made = plan(module);
+    return made.ok() ? Error{} : made.error();
+  };
+  const Error odd = refusal(subject(), 3);
+  EXPECT_EQ(odd.code, "XG0602");
+  EXPECT_EQ(odd.message, "3 stages cannot be shared out: `zb_v` has 2 on each device");
+  EXPECT_EQ(odd.help, "stages = a multiple of 2");
+  EXPECT_EQ(odd.span, (Span{0, 3, 5}));
+  const Error many = refusal(subject(), 6);
+  EXPECT_EQ(many.message, "6 stages need 3 devices, but there are only 2");
+  EXPECT_EQ(many.help, "stages = at most 4, or --devices 3");
+  const Error tied = refusal(make_module({.layers = 4, .tied = 1, .batch = 64, .norm_rows = 8}), 4);
+  EXPECT_EQ(tied.code, "XG0609");
+  EXPECT_EQ(tied.span, (Span{0, 7, 9}));
+}
+
+TEST(Hints, InterleavedMicroBatchesRunInGroupsOfEqualSize) {
+  EXPECT_TRUE(permits(PipelineKind::kInterleaved, 3, 2, 6));
+  EXPECT_TRUE(permits(PipelineKind::kInterleaved, 3, 2, 2)) << "fewer micro-batches than devices are one group";
+  EXPECT_TRUE(permits(PipelineKind::kInterleaved, 3, 2, 8)) << "two groups of four";
+  EXPECT_FALSE(permits(PipelineKind::kInterleaved, 3, 2, 7));
+  EXPECT_TRUE(permits(PipelineKind::kZbV, 3, 2, 7));
 }
 
 // Each replica has one row on one of 300 devices; the program never runs.

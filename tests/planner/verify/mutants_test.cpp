@@ -29,7 +29,9 @@ CaseOptions random_options(Random& random, int number) {
   options.model.norm = one_in(2);
   options.model.skips = one_in(2);
   options.model.tied = options.model.layers == 2 && one_in(3) ? 1 : 0;
-  options.pipeline = number % 2 == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB;
+  constexpr PipelineKind kKinds[] = {PipelineKind::kGpipe, PipelineKind::kOneFOneB, PipelineKind::kZeroBubble,
+                                     PipelineKind::kZbV};
+  options.pipeline = kKinds[number % 4];
   options.clip_heads = one_in(2);
   options.overlap = !one_in(4);
   options.scaled = !options.clip_heads && one_in(4);
@@ -40,12 +42,17 @@ CaseOptions random_options(Random& random, int number) {
   options.early_buckets = one_in(2);
   options.training = !one_in(8);
   options.stages = pick({1, 2});
+  const int chunks = PipelineHint{.kind = options.pipeline}.stages_of_device();
+  if (chunks > 1) {
+    options.stages = chunks;
+    options.model.tied = 0;  // stages of a device may not share a weight
+  }
   options.replicas = pick({1, 2, 2});
   options.micro_batches = pick({2, 4});
   options.recompute_seed = one_in(3) ? 7 : 0;
   options.nodes = pick({1, 2});
   options.shards = pick({1, 2, 3});
-  options.devices = std::max(options.stages * options.replicas, options.nodes) + pick({0, 1});
+  options.devices = std::max(options.stages / chunks * options.replicas, options.nodes) + pick({0, 1});
   options.gpus = !options.knn && !options.compress && one_in(2);
   return options;
 }

@@ -70,6 +70,7 @@ inline Case make_case(const CaseOptions& options = {}) {
                       .shards = options.shards,
                       .devices = options.devices,
                       .pipeline = options.pipeline,
+                      .chunks = PipelineHint{.kind = options.pipeline}.stages_of_device(),
                       .deterministic = true,
                       .overlap = options.overlap,
                       .recompute_seed = options.recompute_seed,

@@ -49,7 +49,7 @@ TEST_F(VerifyHints, APlanThatKeepsAllHintsIsAccepted) {
               s.stages = hint<int64_t>(2);
               s.replicas = hint<int64_t>(2);
               s.micro_batches = hint<int64_t>(4);
-              s.pipeline = hint(PipelineKind::kGpipe);
+              s.pipeline = hint(PipelineHint{PipelineKind::kGpipe});
               s.overlap = hint(true);
               s.memory_limit = hint(largest_device_of(made_.program));
               s.recompute = hint(RecomputeHint{.mode = RecomputeHint::kNone});
@@ -66,7 +66,7 @@ TEST_F(VerifyHints, OtherNumbersAreFound) {
             "the plan has replicas = 2, where the schedule asks for 1");
   EXPECT_EQ(refusal([](ScheduleSpec& s) { s.micro_batches = hint<int64_t>(8); }),
             "the plan has micro_batches = 4, where the schedule asks for 8");
-  EXPECT_EQ(refusal([](ScheduleSpec& s) { s.pipeline = hint(PipelineKind::kOneFOneB); }),
+  EXPECT_EQ(refusal([](ScheduleSpec& s) { s.pipeline = hint(PipelineHint{PipelineKind::kOneFOneB}); }),
             "the plan has another pipeline than the schedule asks for");
   EXPECT_EQ(refusal([](ScheduleSpec& s) { s.overlap = hint(false); }),
             "the plan has overlap = true, where the schedule asks for false");

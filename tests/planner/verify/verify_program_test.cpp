@@ -32,9 +32,9 @@ TEST(VerifyProgram, EveryDependencyThatEmitWroteIsNeeded) {
   }
 }
 
-TEST(VerifyProgram, DevicesWithTwoStagesAreFound) {
-  expect_found("has a stage already", [](Program& p) { p.stages[0].devices[1] = p.stages[0].devices[0]; });
-  expect_found("has a stage already", [](Program& p) { p.stages[1].devices[1] = p.stages[0].devices[0]; });
+TEST(VerifyProgram, DevicesWithStagesOfTwoReplicasAreFound) {
+  expect_found("has stages of another replica", [](Program& p) { p.stages[0].devices[1] = p.stages[0].devices[0]; });
+  expect_found("has stages of another replica", [](Program& p) { p.stages[1].devices[1] = p.stages[0].devices[0]; });
 }
 
 TEST(VerifyProgram, ReadsBeforeWritesAreFound) {
@@ -143,7 +143,7 @@ TEST(VerifyProgram, PassesThatAreMissingOrDoneTwiceAreFound) {
     find(p, [](const auto& one) { return one.kind == Kind::kForward && one.micro_batch == 1; }).micro_batch = 0;
   });
   expect_found("has no backward pass", [](Program& p) {
-    Instruction& one = find(p, [](const auto& i) { return i.kind == Kind::kBackward; });
+    Instruction& one = find(p, [](const auto& i) { return i.kind == Kind::kBackward && i.micro_batch == 1; });
     one.kind = Kind::kNorm;
   });
   expect_found("is folded after a later one", [](Program& p) {

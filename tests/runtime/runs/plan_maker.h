@@ -15,6 +15,7 @@
 #include "planner/schedules/schedule.h"
 #include "planner/search/chain.h"
 #include "planner/search/heads.h"
+#include "planner/search/search.h"
 #include "planner/search/space.h"
 
 namespace xrun::runtime::testing {
@@ -34,13 +35,26 @@ struct PlanChoice {
   int nodes = 1;               // nodes, each with a contiguous range of the devices
   bool early_buckets = false;  // Decision::early_buckets, with a bucket for each gradient
   bool own_memory = false;     // devices with memory of their own, to which inputs are copied, like GPUs
+  int warm_up = 0;             // PipelineHint::warm_up
+
+  // Returns the number of stages on each device of a replica.
+  int chunks() const { return PipelineHint{.kind = pipeline}.stages_of_device(); }
+  planner::Setting setting() const {
+    return {.stages = stages,
+            .replicas = replicas,
+            .micro_batches = micro_batches,
+            .pipeline = pipeline,
+            .chunks = chunks(),
+            .warm_up = warm_up};
+  }
 
   std::string text() const {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
            std::to_string(stages) + ", replicas " + std::to_string(replicas) + ", micro_batches " +
-           std::to_string(micro_batches) + (pipeline == PipelineKind::kGpipe ? ", gpipe" : ", 1f1b") +
-           (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") +
-           ", kept_blocks " + std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "") +
+           std::to_string(micro_batches) + ", " + std::string(name_of(pipeline)) +
+           (warm_up > 0 ? ", warm-up " + std::to_string(warm_up) : "") + (recompute ? ", recompute" : "") +
+           ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") + ", kept_blocks " +
+           std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "") +
            (early_buckets ? ", early buckets" : "") + (own_memory ? ", memory of their own" : "");
   }
 };
@@ -88,8 +102,11 @@ inline Prepared prepare_for_gpus(const Module& module, const char* gpu = "h100")
 inline bool is_legal(const Module& module, const PlanChoice& choice) {
   const int64_t blocks = module.train.batch / module.train.norm_rows;
   const int partials = static_cast<int>(std::min<int64_t>(4, blocks));
-  return choice.stages * choice.replicas <= choice.devices && blocks % choice.micro_batches == 0 &&
-         choice.micro_batches % choice.replicas == 0 && (!choice.deterministic || partials % choice.replicas == 0) &&
+  return choice.stages % choice.chunks() == 0 && choice.stages / choice.chunks() * choice.replicas <= choice.devices &&
+         planner::permits(choice.pipeline, choice.stages / choice.chunks(), choice.chunks(),
+                          choice.micro_batches / choice.replicas) &&
+         blocks % choice.micro_batches == 0 && choice.micro_batches % choice.replicas == 0 &&
+         (!choice.deterministic || partials % choice.replicas == 0) &&
          (choice.pipeline == PipelineKind::kGpipe || choice.micro_batches > 1);
 }
 
@@ -118,6 +135,7 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   decision.deterministic = choice.deterministic;
   decision.overlap = choice.overlap;
   decision.pipeline = choice.pipeline;
+  decision.warm_up = choice.warm_up;
   decision.batch = module.train.batch;
   decision.norm_rows = module.train.norm_rows;
   decision.micro_batches = choice.micro_batches;
@@ -126,15 +144,16 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
     decision.early_buckets = true;
     module.schedule.bucket = 1;
   }
-  decision.partials = planner::partials_of({choice.stages, choice.replicas, choice.micro_batches, choice.pipeline},
-                                           choice.deterministic, decision.batch / decision.norm_rows, machine);
+  decision.partials =
+      planner::partials_of(choice.setting(), choice.deterministic, decision.batch / decision.norm_rows, machine);
+  const planner::Mesh mesh{choice.devices, choice.stages, choice.replicas, choice.pipeline, choice.chunks()};
   for (int s = 0; s < choice.stages; ++s) {
     planner::Stage stage;
     stage.index = s;
     const int begin = chain.last_cut * s / choice.stages;
     const int end = s + 1 == choice.stages ? chain.size() : chain.last_cut * (s + 1) / choice.stages;
     for (int r = 0; r < choice.replicas; ++r) {
-      stage.devices.push_back(r * choice.stages + s);
+      stage.devices.push_back(mesh.device_of(s, r));
     }
     for (int i = begin; i < end; ++i) {
       const auto at = static_cast<size_t>(i);
@@ -162,10 +181,11 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
       shard.kept_blocks = training && head.loss.valid() ? std::min<int64_t>(choice.kept_blocks, blocks.size()) : 0;
     }
   }
-  planner::ScheduleRequest request;
+  planner::ScheduleRequest request = planner::schedule_request(choice.setting());
   request.forward.assign(static_cast<size_t>(choice.stages), 1);
   request.backward.assign(static_cast<size_t>(choice.stages), 2);
-  request.micro_batches = per_replica;
+  request.input_gradient.assign(static_cast<size_t>(choice.stages), 1);
+  request.weight_gradient.assign(static_cast<size_t>(choice.stages), 1);
   request.head_passes = !heads ? 0 : one_pass ? 1 : per_replica;
   request.head = 1;
   decision.schedule =

@@ -36,7 +36,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
       for (const int stages : {1, 2, 3, 4}) {
         for (const int replicas : {1, 2, 4}) {
           for (const int micro_batches : {1, 2, 3, 4, 6, 12}) {
-            for (const PipelineKind pipeline : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
+            for (int kind = 0; kind < kPipelineKinds; ++kind) {
+              const auto pipeline = static_cast<PipelineKind>(kind);
               for (const bool recompute : {false, true}) {
                 for (const int shards : {1, 2, 3, 4, 7}) {
                   for (const bool overlap : {true, false}) {
@@ -53,7 +54,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             // the product three times as large.
                                             .kept_blocks = kKept[(stages + shards + micro_batches) % 3],
                                             .nodes = replicas == 4 && overlap ? 2 : 1,
-                                            .early_buckets = replicas > 1 && (stages + shards) % 2 == 0};
+                                            .early_buckets = replicas > 1 && (stages + shards) % 2 == 0,
+                                            .warm_up = pipeline == PipelineKind::kOneFOneB ? shards % 3 : 0};
                     if (is_legal(module, choice)) {
                       choices.push_back(choice);
                     }
@@ -103,7 +105,8 @@ inline std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, u
                             c.overlap ? 1 : 0,
                             c.kept_blocks,
                             c.nodes,
-                            c.early_buckets ? 1 : 0};
+                            c.early_buckets ? 1 : 0,
+                            c.warm_up};
   };
   std::set<std::tuple<size_t, int, size_t, int>> seen;
   std::vector<Case> taken;
