@@ -52,7 +52,7 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
   for (const Stage& stage : decision.stages) {
     order.forward.push_back(stage.forward_time);
     order.backward.push_back(stage.backward_time);
-    if (splits_backward(decision.pipeline)) {
+    if (decision.pipeline > PipelineKind::kOneFOneB) {
       order.input_gradient.push_back(stage.backward_time / 2);
       order.weight_gradient.push_back(stage.backward_time / 2);
     }

@@ -103,6 +103,9 @@ bool runs_again(const PartitionRequest& request, const PartitionLayer& layer) {
 
 int micro_batches_held(const PartitionRequest& request, int stage) {
   const int later = request.stages - stage;
+  if (request.in_phases) {
+    return request.micro_batches;
+  }
   switch (request.pipeline) {
     case PipelineKind::kGpipe:
       break;

@@ -45,7 +45,8 @@ struct PartitionRequest {
   int stages = 1;
   int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
-  int warm_up = 0;  // PipelineHint::warm_up
+  int warm_up = 0;         // PipelineHint::warm_up
+  bool in_phases = false;  // all forward passes come before all backward passes
   Recompute recompute = Recompute::kNone;
   Bytes cap = 0;                 // memory limit of each stage; 0: no limit
   Bytes total = 0;               // memory limit of all stages together, only with kAuto; 0: no limit

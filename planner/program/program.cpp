@@ -19,10 +19,14 @@ std::vector<bool> Stage::runs_again() const {
 }
 
 const char* Program::letter_of(const Instruction& pass) const {
-  if (pass.kind == Kind::kForward || !splits_backward(schedule)) {
-    return pass.kind == Kind::kForward ? "F" : "B";
-  }
   const Stage& stage = stages[static_cast<size_t>(pass.stage)];
+  if (pass.kind == Kind::kForward) {
+    return "F";
+  }
+  const bool is_whole = pass.nodes.size() == stage.recomputed.size() + stage.backward.size();
+  if (is_whole || schedule == PipelineKind::kGpipe || schedule == PipelineKind::kOneFOneB) {
+    return "B";
+  }
   const NodeId first = (stage.recomputed.empty() ? stage.backward : stage.recomputed).front();
   return pass.nodes.front() == first ? "I" : "W";
 }

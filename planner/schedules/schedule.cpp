@@ -5,6 +5,7 @@
 #include "graph/base/check.h"
 #include "planner/schedules/auto_schedule.h"
 #include "planner/schedules/fixed_schedules.h"
+#include "planner/schedules/phased.h"
 
 namespace xrun::planner {
 
@@ -18,6 +19,9 @@ Schedule empty_schedule(const ScheduleRequest& request) {
 }
 
 Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request) {
+  if (kind > PipelineKind::kOneFOneB && request.head_passes == 1) {
+    return schedule_phased(request);
+  }
   switch (kind) {
     case PipelineKind::kGpipe:
       break;

@@ -74,6 +74,8 @@ Schedule schedule_gpipe(const ScheduleRequest& request);
 // Each stage first runs min(M, stages - stage - 1 + extra_warm_up) forward passes, where M is the number of
 // micro-batches of a replica. Then it runs one backward pass after each forward pass. REQUIRES: stage s is on rank s.
 Schedule schedule_one_f_one_b(const ScheduleRequest& request);
+// Returns the schedule of a kind. With one head pass for the step, all kinds but 1F1B run in two phases, with split
+// backward passes (planner/schedules/phased.h) except for GPipe.
 Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request);
 
 // Inserts the head passes of the request into a schedule without head passes: on every rank, head pass i stands before

@@ -24,7 +24,12 @@ int64_t meeting_partials(const SearchInput& input, const Setting& setting, int p
   return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
 }
 
+// Schedules other than GPipe have one head pass a step only if a hint asks for it.
 bool one_pass(const Module& module, const Setting& setting) {
+  if (setting.pipeline > PipelineKind::kOneFOneB) {
+    const ShardHint* hint = find_granularity(module.schedule);
+    return hint != nullptr && hint->granularity == "step";
+  }
   if (setting.pipeline != PipelineKind::kGpipe) {
     return false;
   }

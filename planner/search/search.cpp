@@ -37,6 +37,8 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .micro_batches = setting.micro_batches / setting.replicas,
                            .pipeline = setting.pipeline,
                            .warm_up = setting.warm_up,
+                           .in_phases = setting.pipeline > PipelineKind::kOneFOneB &&
+                                        rows_of_head_pass(input, setting) == input.module.train.batch,
                            .recompute = recompute,
                            .cap = limits.stage / setting.chunks,
                            .total = limits.total,

@@ -92,7 +92,7 @@ class SettingList {
 
   void add_pipeline(Setting setting) {
     // A single head pass for the whole step requires all forward passes before the first backward pass.
-    if (whole_step_ && setting.pipeline != PipelineKind::kGpipe && setting.micro_batches != setting.replicas) {
+    if (whole_step_ && setting.pipeline == PipelineKind::kOneFOneB && setting.micro_batches != setting.replicas) {
       early_backward = true;
       return;
     }

@@ -62,7 +62,7 @@ ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds>
     const PartitionStage& stage = cuts.stages[s];
     order.forward.push_back(stage.forward + hand_over);
     order.backward.push_back(stage.backward + hand_over);
-    if (splits_backward(setting_.pipeline)) {
+    if (splits_backward(setting_.pipeline) || (setting_.chunks > 1 && head_passes_ == 1)) {
       Seconds weights = 0;
       for (int layer = stage.begin; layer < stage.end; ++layer) {
         weights += request_.layers[static_cast<size_t>(layer)].weight_gradient;

@@ -26,7 +26,7 @@ struct Layout {
   bool deterministic = false;
   bool overlap = true;
   uint64_t recompute_seed = 0;  // 0: nothing is recomputed
-  bool head_rows_all = true;    // one pass of the head over the batch (h = batch); GPipe only
+  bool head_rows_all = true;    // one pass of the head over the batch (h = batch); not under 1F1B
   int kept_blocks = 0;          // class blocks whose logits each shard keeps; limited by its number of blocks
   int nodes = 1;                // nodes, each with a contiguous range of the devices
   bool early_buckets = false;   // Decision::early_buckets
@@ -142,7 +142,7 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
     }
   }
   const int per_replica = layout.micro_batches / layout.replicas;
-  const bool one_pass = layout.head_rows_all && layout.pipeline == PipelineKind::kGpipe;
+  const bool one_pass = layout.head_rows_all && layout.pipeline != PipelineKind::kOneFOneB;
   decision.heads =
       head_plans(module, layout, one_pass ? decision.batch : decision.batch / layout.micro_batches * layout.replicas);
   ScheduleRequest request = schedule_request(setting_of(layout));

@@ -36,6 +36,7 @@ struct PlanChoice {
   bool early_buckets = false;  // Decision::early_buckets, with a bucket for each gradient
   bool own_memory = false;     // devices with memory of their own, to which inputs are copied, like GPUs
   int warm_up = 0;             // PipelineHint::warm_up
+  bool in_phases = false;      // one head pass a step, with pipelines other than GPipe and 1F1B
 
   // Returns the number of stages on each device of a replica.
   int chunks() const { return PipelineHint{.kind = pipeline}.stages_of_device(); }
@@ -52,9 +53,9 @@ struct PlanChoice {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
            std::to_string(stages) + ", replicas " + std::to_string(replicas) + ", micro_batches " +
            std::to_string(micro_batches) + ", " + std::string(name_of(pipeline)) +
-           (warm_up > 0 ? ", warm-up " + std::to_string(warm_up) : "") + (recompute ? ", recompute" : "") +
-           ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") + ", kept_blocks " +
-           std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "") +
+           (warm_up > 0 ? ", warm-up " + std::to_string(warm_up) : "") + (in_phases ? ", in phases" : "") +
+           (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") +
+           ", kept_blocks " + std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "") +
            (early_buckets ? ", early buckets" : "") + (own_memory ? ", memory of their own" : "");
   }
 };
@@ -172,7 +173,7 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   }
   const int per_replica = choice.micro_batches / choice.replicas;
   const bool heads = !module.graph.heads.empty();
-  const bool one_pass = choice.pipeline == PipelineKind::kGpipe;
+  const bool one_pass = choice.pipeline == PipelineKind::kGpipe || choice.in_phases;
   const int64_t rows = one_pass ? decision.batch : decision.batch / choice.micro_batches * choice.replicas;
   XRUN_ASSIGN(decision.heads, planner::plan_heads(module, chain, machine, rows));
   for (planner::HeadPlan& head : decision.heads) {

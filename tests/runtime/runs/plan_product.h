@@ -55,7 +55,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             .kept_blocks = kKept[(stages + shards + micro_batches) % 3],
                                             .nodes = replicas == 4 && overlap ? 2 : 1,
                                             .early_buckets = replicas > 1 && (stages + shards) % 2 == 0,
-                                            .warm_up = pipeline == PipelineKind::kOneFOneB ? shards % 3 : 0};
+                                            .warm_up = pipeline == PipelineKind::kOneFOneB ? shards % 3 : 0,
+                                            .in_phases = pipeline > PipelineKind::kOneFOneB && shards % 2 == 0};
                     if (is_legal(module, choice)) {
                       choices.push_back(choice);
                     }
@@ -106,7 +107,8 @@ inline std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, u
                             c.kept_blocks,
                             c.nodes,
                             c.early_buckets ? 1 : 0,
-                            c.warm_up};
+                            c.warm_up,
+                            c.in_phases ? 1 : 0};
   };
   std::set<std::tuple<size_t, int, size_t, int>> seen;
   std::vector<Case> taken;

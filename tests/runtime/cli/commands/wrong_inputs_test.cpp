@@ -335,7 +335,13 @@ std::vector<Fault> model_faults() {
 std::vector<Fault> flag_faults() {
   const std::string m = tiny_model();
   return {
-      {"no_command", "", {}, 2, "`xrun`", "needs a command", "new, check, fmt, fix, explain, lsp, plan, show"},
+      {"no_command",
+       "",
+       {},
+       2,
+       "`xrun`",
+       "needs a command",
+       "new, check, fmt, fix, explain, lsp, plan, simulate, show"},
       {"unknown_command", "", {"trian", "m.xgraph"}, 2, "`trian`", "there is no command", "did you mean `train`?"},
       {"unknown_flag",
        m,
