@@ -16,7 +16,8 @@ Result<std::unique_ptr<StepDecision>> StepDecision::make(const Context& context,
   XRUN_ASSIGN(made->decision_, GpuMemory::allocate(context, sizeof first));
   XRUN_TRY(made->decision_->write(0, std::as_bytes(std::span(&first, 1))));
   std::vector<GradientPart> parts;
-  for (const runtime::GradientSums::Part& part : runtime::GradientSums(module, program).parts()) {
+  const runtime::GradientSums sums(module, program);
+  for (const runtime::GradientSums::Part& part : sums.parts()) {
     parts.push_back(
         {.first = part.first, .count = part.count, .of_head = part.of_head ? 1U : 0U, .counts = part.counts ? 1U : 0U});
   }
