@@ -109,8 +109,13 @@ Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& fa
     return other_plan(plan, loaded, fmt::format("its micro-batches are not a multiple of {}", least));
   }
   const CostModel cost(facts, plan.machine);
+  const int chunks = largest.stages_of_device();
   std::vector<Arena> arenas = largest.arenas;
   for (int64_t units = 1; units < module.train.growth->times; ++units) {
+    const auto count = static_cast<int>(units * (largest.micro_batches_of_replica() / module.train.growth->times));
+    if (!permits(largest.schedule, static_cast<int>(largest.stages.size()) / chunks, chunks, count)) {
+      return other_plan(plan, loaded, fmt::format("{} cannot run {} micro-batches", word_of(largest.schedule), count));
+    }
     const Module smaller = with_batch(module, units * module.train.unit());
     const Decision decision = decide_smaller(largest, smaller, cost);
     XRUN_ASSIGN(Program program, emit({smaller, facts, plan.machine, decision}));

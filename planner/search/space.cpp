@@ -96,8 +96,13 @@ class SettingList {
       early_backward = true;
       return;
     }
-    if (!permits(setting.pipeline, setting.ranks(), setting.chunks, setting.micro_batches / setting.replicas)) {
-      return;
+    // The smaller steps of a growing batch have fewer micro-batches.
+    const int times = train_.growth ? static_cast<int>(train_.growth->times) : 1;
+    const int unit = setting.micro_batches / setting.replicas / times;
+    for (int units = 1; units <= times; ++units) {
+      if (!permits(setting.pipeline, setting.ranks(), setting.chunks, units * unit)) {
+        return;
+      }
     }
     settings.push_back(setting);
     if (heads_move_) {

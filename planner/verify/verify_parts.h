@@ -55,6 +55,9 @@ Status verify_heads(const Program& program, const Module& module);
 // Checks the buffers of heads like verify_buffers. REQUIRES: verify_heads.
 Status verify_head_buffers(const Program& program, const Module& module);
 
+// Checks that each device with stages has as many as the pipeline puts on it, and the range of the warm-up.
+Status verify_pipeline(const Program& program);
+
 // Checks that stages are ranges of the forward nodes in order, that each backward node is in one stage, and that a
 // stage runs only its own nodes again.
 Status verify_nodes(const Program& program, const Graph& graph);

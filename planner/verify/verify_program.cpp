@@ -32,6 +32,7 @@ class Structure {
       XRUN_TRY(check_states(stage));
     }
     XRUN_TRY(check_nodes());
+    XRUN_TRY(verify_pipeline(program_));
     for (const HeadPlan& head : program_.heads) {
       XRUN_TRY(check_head(head));
     }

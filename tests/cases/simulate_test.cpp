@@ -97,6 +97,26 @@ TEST_F(Simulate, TextJsonAndCsvHaveTheSamePoints) {
   EXPECT_TRUE(test::matches_golden(json.dump(2) + "\n", "simulate/nodes.json"));
 }
 
+TEST_F(Simulate, ACalibrationIsNamedAsTheSourceOfCosts) {
+  at.write("here.xgraph", R"(xgraph 1
+
+cluster here {
+  node {
+    cpu    = "some processor"
+    cores  = 2
+    memory = 16GiB
+    calibration {
+      instructions = avx2
+      update       = 14GB/s
+    }
+  }
+}
+)");
+  const CommandResult result = simulate({}, "here.xgraph");
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("times measured by a calibration of some processor, avx2"));
+}
+
 TEST_F(Simulate, OnePlanShowsWhereItsStepGoes) {
   const CommandResult text = simulate({});
   EXPECT_EQ(text.exit, 0) << text.err;

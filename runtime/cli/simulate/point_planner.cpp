@@ -88,11 +88,13 @@ std::vector<std::string> gaps_of(const PreparedModel& prepared) {
 std::vector<std::string> costs_of(const PreparedModel& prepared) {
   const planner::Machine& machine = prepared.machine;
   const ClusterSpec& cluster = prepared.training.cluster;
-  std::vector<std::string> texts{machine.has_gpus() ? "formulas with the rates of " + machine.gpu +
-                                                          ", which no kernel reaches: times are lower bounds"
-                                 : prepared.training_facts.measured
-                                     ? "times of kernels that were measured on this machine"
-                                     : "formulas with the rates of cores with " + prepared.training_facts.isa};
+  std::vector<std::string> texts{
+      machine.has_gpus()
+          ? "formulas with the rates of " + machine.gpu + ", which no kernel reaches: times are lower bounds"
+      : prepared.calibration != nullptr
+          ? "times measured by a calibration of " + calibration_text(prepared.training, prepared)
+      : prepared.training_facts.measured ? "times of kernels that were measured on this machine"
+                                         : "formulas with the rates of cores with " + prepared.training_facts.isa};
   if (machine.nodes() > 1) {
     texts.push_back(
         machine.network.known()

@@ -266,6 +266,24 @@ TEST(Hints, InterleavedMicroBatchesRunInGroupsOfEqualSize) {
   EXPECT_TRUE(permits(PipelineKind::kZbV, 3, 2, 7));
 }
 
+// A third of 21 micro-batches cannot run in groups of equal size on three devices, although all of them can.
+TEST(Hints, InterleavedStepsOfAGrowingBatchRunInGroupsToo) {
+  const Machine machine{.name = "3 x cpu", .cores = 3, .devices = 3, .threads = 3, .memory = 64 * kGiB};
+  Module module = make_module({.layers = 8, .batch = 21 * 8, .norm_rows = 8});
+  module.schedule.pipeline = Hint<PipelineHint>{{.kind = PipelineKind::kInterleaved}, {}};
+  module.schedule.micro_batches = Hint<int64_t>{21, {}};
+  const auto has_three_ranks = [&] {
+    const Module training = prepare_training(module);
+    const KernelFacts facts = make_facts(training);
+    const auto settings =
+        legal_settings(training, make_chain(training, CostModel(facts, machine)), machine, false).value();
+    return std::ranges::any_of(settings, [](const Setting& one) { return one.ranks() == 3; });
+  };
+  EXPECT_TRUE(has_three_ranks());
+  module.train.growth = GrowthSpec{.first = 7 * 8, .times = 3};
+  EXPECT_FALSE(has_three_ranks());
+}
+
 // Each replica has one row on one of 300 devices; the program never runs.
 TEST(Hints, NoSettingHasMoreReplicasThanASumSupports) {
   const Machine machine{.name = "300 x cpu", .cores = 300, .devices = 300, .threads = 300, .memory = 64 * kGiB};

@@ -37,6 +37,16 @@ TEST(VerifyProgram, DevicesWithStagesOfTwoReplicasAreFound) {
   expect_found("has stages of another replica", [](Program& p) { p.stages[1].devices[1] = p.stages[0].devices[0]; });
 }
 
+TEST(VerifyProgram, PipelinesThatDoNotFitTheStagesOfDevicesAreFound) {
+  const CaseOptions folded{.pipeline = PipelineKind::kZbV, .stages = 4};
+  expect_found(
+      "has 2 of the stages, which one_f_one_b does not put on it",
+      [](Program& p) { p.schedule = PipelineKind::kOneFOneB; }, folded);
+  expect_found("has 1 of the stages, which zb_v does not put on it",
+               [](Program& p) { p.schedule = PipelineKind::kZbV; });
+  expect_found("a warm-up of -1 passes", [](Program& p) { p.warm_up = -1; });
+}
+
 TEST(VerifyProgram, ReadsBeforeWritesAreFound) {
   expect_found("read before it was written", [](Program& p) {
     Instruction& recv = find(p, [](const auto& one) { return one.kind == Kind::kRecv; });
