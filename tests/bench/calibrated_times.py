@@ -3,8 +3,9 @@
   calibrated_times.py [--xrun build/release/xrun] [--cluster here.xgraph] [--only TEXT] [--rounds 1]
 
 Without --cluster, the machine is calibrated first (`xrun bench --calibrate`). A run has one device with one worker. The time
-of a step is processor time, so that other programs have little effect: that of a run of several steps, minus that of a run
-of one step, divided by the difference of the steps. A cell is the predicted time over the measured one; the median of the
+of a step is processor time in user mode, so that other programs and the clearing of new pages have little effect: that of a
+run of several steps, minus that of a run of one step, divided by the difference of the steps. It includes the loader, so the
+prediction does, too. A cell is the predicted time over the measured one; the median of the
 rounds counts. Models are trained on synthetic data, and glyphs on its fonts.
 """
 
@@ -60,7 +61,7 @@ def processor_time(words):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(words)}:\n{done.stderr}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return after.ru_utime - before.ru_utime
 
 
 def step_time(args, path, sets, steps):
@@ -77,7 +78,8 @@ def predicted(args, path, sets, flags):
                           capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{path}:\n{done.stderr}")
-    return json.loads(done.stdout)["predicted"]["step_seconds"]
+    times = json.loads(done.stdout)["predicted"]
+    return times["step_seconds"] + times["loader_core_seconds"]
 
 
 def main():

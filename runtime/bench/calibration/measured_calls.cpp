@@ -27,7 +27,7 @@ constexpr Probe kProbes[] = {
     {"basic units of 32 pixels", "1, 32, 32",
      "conv(32, 3, stride=2) -> bn -> relu -> conv(64, 3) -> bn -> relu -> basic(64) -> basic(128, 2) -> basic(128)"
      " -> flatten -> dropout(0.1)",
-     64},
+     128},
     {"depthwise units of 112 pixels", "3, 112, 112", "mobilefacenet", 8},
     {"a transformer of 197 positions", "3, 224, 224", "vit(384, 1, 6, 16)", 1},
     {"a transformer of 197 positions", "3, 224, 224", "vit(384, 1, 6, 16)", 8},
