@@ -157,7 +157,7 @@ Json memory_of(const Plan& plan, const Module& module, const ProgramTimes& times
 Json what_ifs_of(const Plan& plan, const ProgramTimes& times) {
   Json list = Json::array();
   for (const WhatIf& one : what_ifs(plan, times)) {
-    list.push_back({{"change", one.change}, {"step_seconds", one.step}});
+    list.push_back({{"change", one.change}, {"step_seconds", one.step}, {"part", one.part}});
   }
   return list;
 }

@@ -5,7 +5,7 @@ const kMostNeeds = 12;
 // A time of the step, in the unit of the step, with as many digits as the length of its interval needs.
 function timeText(value, length) {
   const step = report.predicted.step_seconds;
-  const [scale, unit] = step >= 120 ? [1 / 60, 'min'] : step >= 1 ? [1, 's'] : step >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  const [scale, unit] = step >= 1 ? [1, 's'] : step >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
   const needed = length > 0 ? Math.ceil(-Math.log10(length * scale)) + 1 : 2;
   return (value * scale).toFixed(Math.max(1, Math.min(7, needed))) + ' ' + unit;
 }
@@ -52,7 +52,7 @@ function detailsOfGap(gap) {
   const length = (gap.to - gap.from) / 1e9;
   const row = schedule.devices.indexOf(gap.device);
   const after = gap.next < 0 ? -1 : columns.after[gap.next];
-  const why = gap.next < 0 ? 'it has nothing more to do in this step'
+  const why = gap.next < 0 ? 'it computes nothing more in this step'
     : after < 0 ? 'its next instruction starts with the step' : element('span', {}, 'waits for ', nameOf(after, row));
   return [element('strong', {}, `idle ${seconds(length)}, `, why),
           pairs([['device', gap.device.name],

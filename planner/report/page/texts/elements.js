@@ -11,7 +11,8 @@ function digits(value) {
 function seconds(value) {
   const size = Math.abs(value);
   if (size === 0) return '0 s';
-  if (size >= 120) return digits(value / 60) + ' min';
+  if (size >= 7200) return digits(value / 3600) + ' h';
+  if (size >= 600) return digits(value / 60) + ' min';
   if (size >= 1) return digits(value) + ' s';
   return size >= 1e-3 ? digits(value * 1e3) + ' ms' : digits(value * 1e6) + ' µs';
 }

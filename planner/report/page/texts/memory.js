@@ -86,7 +86,23 @@ function partLine([part, size, buffers, number, colour]) {
   return element('details', {class: 'part'}, line, table([], rows, [1]));
 }
 
+// The parts of the memory of a run, whose sum the overview has.
+function runMemoryTable() {
+  const run = report.run_memory;
+  const rows = [['devices and host in training: the sum of the cards', run.training],
+                ['forward pass of evaluations, mapped at the first one', run.evaluation],
+                ['readers of data, at most', run.readers], ['saves in the background, at most', run.saving || 0],
+                ['decoding', run.decoding]]
+    .filter(([, size]) => size > 0).map(([what, size]) => [what, bytes(size)]);
+  rows.push(['together', bytes(run.sum)]);
+  rows[rows.length - 1].chosen = true;
+  return element('article', {class: 'card'}, element('h3', {}, 'Memory of a run'), table([], rows, [1]),
+    run.uncounted.length > 0 ? element('p', {class: 'note'}, `Not counted: the files of ${run.uncounted.join(', ')}, ` +
+      'which their readers keep in memory.') : null);
+}
+
 function showMemory() {
+  find('memory-body').append(runMemoryTable());
   for (const curve of data.memory) {
     const drawn = schedule.devices.find((device) => device.device === curve.device);
     const alike = drawn ? drawn.alike.length - 1 : 0;

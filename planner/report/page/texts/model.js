@@ -1,12 +1,17 @@
 // The graph by stage: stages in a row with what they send, and below each stage its layers, which unfold to operators.
+// Returns the bytes that stages send to one another in a step; keys are "0 1", from stage 0 to stage 1. A message has a
+// group with two instructions, which name the stages.
 function sentBetween() {
+  const stageOf = (at) => (schedule.labels[columns.label[at]].match(/stage (\d+)/) || [])[1];
+  const receivers = new Map();
+  for (let at = 0; at < count; at += 1) {
+    if (schedule.kinds[columns.kind[at]] === 'recv') receivers.set(columns.group[at], stageOf(at));
+  }
   const sums = new Map();
   for (let at = 0; at < count; at += 1) {
     if (schedule.kinds[columns.kind[at]] !== 'send') continue;
-    const stage = schedule.labels[columns.label[at]].match(/stage (\d+)/);
-    const key = stage ? Number(stage[1]) : -1;
-    const sum = sums.get(key) || {bytes: 0, messages: 0};
-    sums.set(key, {bytes: sum.bytes + columns.bytes[at], messages: sum.messages + 1});
+    const key = `${stageOf(at)} ${receivers.get(columns.group[at])}`;
+    sums.set(key, (sums.get(key) || 0) + columns.bytes[at]);
   }
   return sums;
 }
@@ -27,9 +32,10 @@ function showFlow() {
   const sent = sentBetween();
   report.stages.forEach((stage, at) => {
     if (at > 0) {
-      const sum = sent.get(at - 1);
-      find('flow').append(element('div', {class: 'arrow'}, '⇄', element('br'),
-        sum ? `stage ${at - 1} sends ${bytes(sum.bytes)}` : ''));
+      const sum = sent.get(`${at - 1} ${at}`);
+      const back = sent.get(`${at} ${at - 1}`);
+      find('flow').append(element('div', {class: 'arrow'}, sum ? `${bytes(sum)} →` : '→', element('br'),
+                                  back ? `← ${bytes(back)}` : ''));
     }
     find('flow').append(flowBox('Stage ' + stage.index, devicesText(stage.devices)));
   });
@@ -114,6 +120,8 @@ function layerDetails(layer, most) {
 function showStages() {
   showFlow();
   const total = (layer) => (layer.forward || 0) + (layer.backward || 0) + (layer.recompute || 0);
+  const passes = report.stages.map((stage) => stage.forward_seconds + stage.backward_seconds);
+  const mean = passes.reduce((all, one) => all + one, 0) / passes.length;
   const most = Math.max(1e-12, ...data.layers.filter((layer) => layer.stage >= 0).map(total));
   const add = (title, layers, largest) => {
     const made = element('details', {class: 'stage', open: ''}, element('summary', {}, title));
@@ -123,13 +131,21 @@ function showStages() {
   };
   for (const stage of report.stages) {
     const again = stage.recomputed > 0 ? ` and ${counted(stage.recomputed, 'forward operator')} again` : '';
-    add(`Stage ${stage.index}: ${counted(stage.layers, 'operator')} forward in ${seconds(stage.forward_seconds)}, ` +
-        `${whole(data.backward[stage.index])} backward${again} in ${seconds(stage.backward_seconds)}, for each ` +
-        `micro-batch; weights ${bytes(stage.parameter_bytes)}`,
+    const sum = passes[stage.index];
+    const share = passes.length > 1 && mean > 0 ? ` (${percent(sum / mean)} of the mean of the stages` +
+      `${sum >= Math.max(...passes) ? ', the slowest' : ''})` : '';
+    add(`Stage ${stage.index}: ${seconds(sum)} for each micro-batch${share}: ` +
+        `${counted(stage.layers, 'operator')} forward in ${seconds(stage.forward_seconds)}, ` +
+        `${counted(data.backward[stage.index], 'operator')} backward${again} in ${seconds(stage.backward_seconds)}; ` +
+        `weights ${bytes(stage.parameter_bytes)}`,
         data.layers.filter((layer) => layer.stage === stage.index), most);
   }
+  if (sharedCores()) {
+    find('stages-body').append(element('p', {class: 'note'}, 'The times of stages and layers are those with a core for ' +
+      `each worker; here ${sharedCores()}, so a pass takes longer in the schedule.`));
+  }
   const heads = data.layers.filter((layer) => layer.stage < 0);
-  if (heads.length > 0) add('Heads: times of a whole step', heads, Math.max(1e-12, ...heads.map(total)));
+  if (heads.length > 0) add('Heads: times of a whole step; bars have a scale of their own', heads, Math.max(1e-12, ...heads.map(total)));
   const fold = (open) => document.querySelectorAll('#stages-body details.layer').forEach((layer) => { layer.open = open; });
   find('unfold').addEventListener('click', () => fold(true));
   find('fold').addEventListener('click', () => fold(false));

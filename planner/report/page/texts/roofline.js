@@ -13,7 +13,7 @@ function rooflineChart(points, roofs, memory) {
   const xs = [Math.floor(Math.min(-1, ...all('intensity'))), Math.ceil(Math.max(2, ...all('intensity')))];
   const top = Math.log10(Math.max(...roofs.map((roof) => roof[1]), ...points.map((point) => point.rate)));
   const ys = [Math.floor(Math.min(top - 3, ...all('rate'))), Math.ceil(top)];
-  const x = (value) => 64 + (Math.log10(value) - xs[0]) / (xs[1] - xs[0]) * (wide - 80);
+  const x = (value) => 84 + (Math.log10(value) - xs[0]) / (xs[1] - xs[0]) * (wide - 100);
   const y = (value) => high - 34 - (Math.log10(value) - ys[0]) / (ys[1] - ys[0]) * (high - 54);
   const chart = drawing('svg', {viewBox: `0 0 ${wide} ${high}`, role: 'img', 'aria-label': 'Roofline of the layers'});
   for (let power = xs[0]; power <= xs[1]; power += 1) {
@@ -21,17 +21,19 @@ function rooflineChart(points, roofs, memory) {
                  drawing('text', {x: x(10 ** power), y: high - 18, 'text-anchor': 'middle'}, String(10 ** power)));
   }
   for (let power = ys[0]; power <= ys[1]; power += 1) {
-    chart.append(drawing('path', {class: 'axis', d: `M64 ${y(10 ** power)}H${wide - 16}`}),
-                 drawing('text', {x: 58, y: y(10 ** power) + 4, 'text-anchor': 'end'}, scaled(10 ** power, 1000,
-                   ['F/s', 'kF/s', 'MF/s', 'GF/s', 'TF/s', 'PF/s'])));
+    chart.append(drawing('path', {class: 'axis', d: `M84 ${y(10 ** power)}H${wide - 16}`}),
+                 drawing('text', {x: 78, y: y(10 ** power) + 4, 'text-anchor': 'end'}, scaled(10 ** power, 1000,
+                   ['FLOP/s', 'kFLOP/s', 'MFLOP/s', 'GFLOP/s', 'TFLOP/s', 'PFLOP/s'])));
   }
   chart.append(drawing('text', {x: wide / 2, y: high - 3, 'text-anchor': 'middle'}, 'operations per byte'));
+  const blocked = [];  // boxes of the roofs and their names
   for (const [name, peak] of roofs) {
     const knee = Math.max(10 ** xs[0], peak / memory);
     const start = Math.max(10 ** xs[0], 10 ** ys[0] / memory);
     chart.append(drawing('path', {class: 'roof', d: `M${x(start)} ${y(Math.min(peak, memory * start))}L${x(knee)} ${y(peak)}` +
                                                     `H${wide - 16}`}),
-                 drawing('text', {x: wide - 18, y: y(peak) - 5, 'text-anchor': 'end', class: 'name'}, name));
+                 drawing('text', {x: wide - 18, y: y(peak) - 5, 'text-anchor': 'end', class: 'name'}, `${name}: ${flops(peak)}/s`));
+    blocked.push([x(knee), y(peak) - 18, wide - 16, y(peak) + 2]);
   }
   const sum = points.reduce((all, point) => all + point.layer.forward, 0);
   for (const point of points) {
@@ -43,7 +45,7 @@ function rooflineChart(points, roofs, memory) {
       `${digits(point.intensity)} operations per byte, ${percent(share)} of the forward pass`));
     chart.append(point.dot);
   }
-  labelPoints(chart, points, wide, high - 34);
+  labelPoints(chart, points, blocked, wide, high - 34);
   return chart;
 }
 
@@ -64,17 +66,17 @@ function groupText(group) {
   return `${name}, ${stages.length > 1 ? 'stages' : 'stage'} ${range(stages)}`;
 }
 
-// Adds names at places where they cover neither a point nor another name. A line leads to a name that is not next to
+// Adds names at places where they cover neither a point, nor another name, nor one of the boxes `blocked`. A line leads to a name that is not next to
 // its point. A name for which there is no place is left out: its row and its point still light each other up.
-function labelPoints(chart, points, right, bottom) {
+function labelPoints(chart, points, blocked, right, bottom) {
   const groups = [];
   for (const point of [...points].sort((a, b) => b.layer.forward - a.layer.forward)) {
     const near = groups.find(([first]) => Math.hypot(first.x - point.x, first.y - point.y) < 6);
     if (near) near.push(point);
     else groups.push([point]);
   }
-  const taken = points.map(({x, y, r}) => [x - r, y - r, x + r, y + r]);
-  const isFree = ([x0, y0, x1, y1]) => x0 >= 66 && x1 <= right - 4 && y0 >= 10 && y1 <= bottom - 2 &&
+  const taken = [...blocked, ...points.map(({x, y, r}) => [x - r, y - r, x + r, y + r])];
+  const isFree = ([x0, y0, x1, y1]) => x0 >= 86 && x1 <= right - 4 && y0 >= 10 && y1 <= bottom - 2 &&
     taken.every(([a, b, c, d]) => x1 < a || c < x0 || y1 < b || d < y0);
   const names = [];  // above all lines
   for (const group of groups.slice(0, 10)) {
@@ -138,7 +140,9 @@ function showRoofline() {
                        [1, 2, 3, 5, 6]);
   body.append(element('div', {class: 'two'}, element('div', {}, rooflineChart(points, roofs, memory),
     element('p', {class: 'note'}, 'The area of a point is the layer’s share of the forward pass, its colour the stage. ' +
-      `Roofs: one device with ${workers} ${workers === 1 ? 'worker' : 'workers'}, ${bytes(memory)}/s.`)),
+      `Roofs: one device with ${counted(workers, 'worker')}, ${bytes(memory)}/s from memory. Heads are not drawn: their ` +
+      'times are those of a whole step.' +
+      (points.length > rows.length ? ` The table has the ${rows.length} layers that take longest.` : ''))),
     layers));
   linkRows(layers.querySelectorAll('tbody tr'), points);
 }

@@ -7,7 +7,7 @@ const kAxis = 22;
 
 // A time of the axis in the unit of the step `end`, with as many digits as the distance of ticks needs.
 function tickText(tick, step, end) {
-  const [scale, unit] = end >= 120 ? [1 / 60, 'min'] : end >= 1 ? [1, 's'] : end >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  const [scale, unit] = end >= 1 ? [1, 's'] : end >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
   return (tick * scale).toFixed(Math.max(0, -Math.floor(Math.log10(step * scale) + 1e-9))) + ' ' + unit;
 }
 

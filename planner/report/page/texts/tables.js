@@ -1,4 +1,19 @@
 // Overview, use of devices and links, other plans, and measured times.
+const kPipelineNames = {gpipe: 'GPipe', one_f_one_b: '1F1B', interleaved: 'interleaved', zb_v: 'ZB-V',
+                        zero_bubble: 'zero bubble'};
+
+// The parts of the time above the lower bound: those that a change of the program would remove, and the rest.
+function gapText(bound) {
+  const step = report.predicted.step_seconds;
+  const gap = step - bound;
+  if (gap < 1e-3 * step) return 'The plan reaches the bound.';
+  const parts = data.what_if.filter((one) => one.part && step - one.step_seconds > 5e-4 * step)
+    .map((one) => [one.part, Math.min(gap, step - one.step_seconds)]);
+  const rest = gap - parts.reduce((all, part) => all + part[1], 0);
+  if (rest > 5e-4 * step) parts.push(['the order of the passes, sums, and data', rest]);
+  return `Above the bound: ${parts.map(([what, time]) => `${seconds(time)} for ${what}`).join(', ')}. The bound holds ` +
+    'for all cuts of the listed kinds, and includes the idle time that no order of the passes avoids.';
+}
 function showOverview() {
   const settings = report.settings;
   const predicted = report.predicted;
@@ -11,11 +26,11 @@ function showOverview() {
   const rate = predicted.images_per_second;
   figure('Samples a second', rate < 10 ? digits(rate) : whole(rate), predicted.images_per_second);
   figure('Stages', String(settings.stages), settings.stages,
-         `${settings.replicas === 1 ? '1 replica' : settings.replicas + ' replicas'}, ` +
-         (settings.pipeline === 'gpipe' ? 'GPipe' : '1F1B'));
+         `${counted(settings.replicas, 'replica')}, ${kPipelineNames[settings.pipeline] || settings.pipeline}`);
   figure('Micro-batches', String(settings.micro_batches), settings.micro_batches);
   figure('Idle', percent(predicted.bubble + predicted.imbalance), predicted.bubble + predicted.imbalance,
-         `waiting ${percent(predicted.bubble)}, imbalance ${percent(predicted.imbalance)}`);
+         `waiting ${percent(predicted.bubble)}, imbalance ${percent(predicted.imbalance)}` +
+         (sharedCores() ? `; ${sharedCores()}` : ''));
   figure('Memory of a run', bytes(report.run_memory.sum), report.run_memory.sum, `of ${bytes(cluster.memory)}`);
   if (predicted.epoch_seconds) figure('Epoch', seconds(predicted.epoch_seconds), predicted.epoch_seconds);
   const made = report.certificate;
@@ -24,7 +39,8 @@ function showOverview() {
     figure('Above the bound', percent(made.gap), made.gap);
     find('bound').append(element('div', {class: 'bound'},
       element('span', {}, 'lower bound'), meter(bound / predicted.step_seconds, 'backward'), element('span', {}, seconds(bound)),
-      element('span', {}, 'this plan'), meter(1, 'forward'), element('span', {}, seconds(predicted.step_seconds))));
+      element('span', {}, 'this plan'), meter(1, 'forward'), element('span', {}, seconds(predicted.step_seconds))),
+      element('p', {class: 'note'}, gapText(bound)));
   }
   for (const [choice, reason] of [...data.texts, ...report.why.map((why) => [why.choice, why.reason])]) {
     const link = choice.startsWith('limit') && data.what_if.length > 0

@@ -12,11 +12,10 @@ function sharedCores() {
     : `${counted(threads, 'worker')} of ${counted(devices, 'device')} share ${counted(cores, 'core')}`;
 }
 
-// A time within the step, in the unit in which the overview gives the step.
+// A time within the step, in seconds or the smaller unit of the step.
 function stepTime(value) {
   const step = report.predicted.step_seconds;
   if (value === 0) return '0 s';
-  if (step >= 120) return digits(value / 60) + ' min';
   return step >= 1 ? digits(value) + ' s' : step >= 1e-3 ? digits(value * 1e3) + ' ms' : digits(value * 1e6) + ' µs';
 }
 

@@ -137,6 +137,24 @@ TEST(HtmlPage, FasterPartsMakeTheStepShorter) {
   EXPECT_LT(std::ranges::min(all, {}, &WhatIf::step).step, 0.99 * page.plan.predicted.step);
 }
 
+TEST(HtmlPage, CoresAndMemoryAreAmongTheFasterPartsOfAPlanThatLacksThem) {
+  testing::PlannedPage page = plan_page(2, 1, 2);
+  Stage& stage = page.plan.training.stages[0];
+  stage.recomputed = stage.forward;
+  page.plan.machine.cores = 1;
+  const auto times = simulate(page.plan.training, page.plan.machine);
+  ASSERT_TRUE(times.ok());
+  page.plan.predicted.step = times->makespan;
+  std::map<std::string, Seconds> steps;
+  for (const WhatIf& one : what_ifs(page.plan, *times)) {
+    steps[one.change] = one.step;
+    EXPECT_EQ(one.part.empty(), one.change != "exchanges take no time" && !one.change.starts_with("no layer"));
+  }
+  ASSERT_EQ(steps.size(), 7U);
+  EXPECT_LT(steps.at("a core for each worker"), page.plan.predicted.step);
+  EXPECT_LT(steps.at("no layer runs again, with memory for all activations"), page.plan.predicted.step);
+}
+
 TEST(HtmlPage, MakesNoRequest) {
   const testing::PlannedPage page = plan_page(2, 1, 2);
   const std::string text = html_page(page.plan, page.training);
