@@ -49,6 +49,12 @@ struct KindState {
   bool left = false;
 };
 
+// Whether a setting needs less memory than another one of its kind and pipeline.
+bool is_leaner(const Setting& one, const Setting& other) {
+  const auto need = [](const Setting& s) { return std::tuple(-s.micro_batches, s.warm_up, s.one_head_pass); };
+  return need(one) < need(other);
+}
+
 class Chooser {
  public:
   Chooser(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
@@ -56,7 +62,7 @@ class Chooser {
       : input_(input), candidates_(candidates), limits_(limits), effort_(effort), corrections_(input.search, limits) {
     for (const Candidate& candidate : candidates) {
       const Candidate*& leanest = kind_of(candidate).leanest[candidate.setting.pipeline];
-      if (leanest == nullptr || candidate.setting.micro_batches > leanest->setting.micro_batches) {
+      if (leanest == nullptr || is_leaner(candidate.setting, leanest->setting)) {
         leanest = &candidate;
       }
       open_.push_back({&candidate});
@@ -109,7 +115,7 @@ class Chooser {
     }
     OpenCandidate* next = nullptr;
     OpenCandidate* faster = nullptr;
-    std::tuple<int64_t, int, int, int> least;
+    PlanOrder least;
     Seconds least_faster = best_;
     for (OpenCandidate& one : open_) {
       const KindState& kind = kind_of(*one.candidate);

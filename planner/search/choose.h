@@ -8,7 +8,7 @@
 
 namespace xrun::planner {
 
-// Bounds on the work of `choose`. Candidates with equal numbers of stages and replicas are one kind. Estimates of
+// Bounds on the work of `choose`. Candidates of one kind are defined in planner/search/corrections.h. Estimates of
 // different kinds cannot be compared well, so programs of several kinds are made.
 struct Effort {
   int wanted = 6;   // make this many programs that fit, and then, unless it is 1, only of faster candidates

@@ -12,7 +12,9 @@ constexpr int kMostKinds = 4;
 
 }  // namespace
 
-CandidateKind kind_of(const Setting& setting) { return {setting.stages, setting.replicas, setting.head_devices}; }
+CandidateKind kind_of(const Setting& setting) {
+  return {setting.stages, setting.ranks(), setting.replicas, setting.head_devices};
+}
 
 int64_t Corrections::head_rows(const Setting& setting) const {
   return input_.module.graph.heads.empty() ? 0 : rows_of_head_pass(input_, setting);

@@ -13,8 +13,8 @@
 
 namespace xrun::planner {
 
-// Candidates with equal numbers of stages, replicas and devices of heads are of one kind.
-using CandidateKind = std::tuple<int, int, int>;
+// Candidates with equal numbers of stages, devices of a replica, replicas and devices of heads are of one kind.
+using CandidateKind = std::tuple<int, int, int, int>;
 CandidateKind kind_of(const Setting& setting);
 
 // The programs by which it is known how much memory a candidate needs beyond its estimate.
