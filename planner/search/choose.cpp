@@ -96,7 +96,8 @@ class Chooser {
         break;
       }
       if (corrections_.is_outdated(*next)) {
-        XRUN_TRY(corrections_.renew(*next));
+        XRUN_ASSIGN(const bool slower, corrections_.learn_from_twin(*next, open_));
+        XRUN_TRY(slower ? Status() : corrections_.renew(*next));
       } else {
         XRUN_TRY(attempt(*next));
       }
@@ -189,6 +190,7 @@ class Chooser {
     XRUN_ASSIGN(Fitted made, realise(input_, one.now()));
     corrections_.learn_memory(made);
     if (limits_.hold(made)) {
+      one.fits = true;
       XRUN_ASSIGN(Fitted best, best_variant(input_, limits_, std::move(made)));
       corrections_.learn_time(best, one.now().least_step(), lacks_logits(input_, best));
       add(std::move(best));

@@ -59,7 +59,7 @@ void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
 }
 
 Seconds Corrections::step(const OpenCandidate& one) const {
-  const Seconds estimate = one.now().least_step();
+  const Seconds estimate = one.now().least_step() + (one.known == Known::kNothing ? one.more : 0);
   double ratio = HUGE_VAL;
   if (const auto kind = kinds_.find(kind_of(one.candidate->setting)); kind != kinds_.end()) {
     const int64_t most = head_rows(one.candidate->setting);
@@ -107,6 +107,35 @@ Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
 
 bool Corrections::is_outdated(const OpenCandidate& one) const {
   return one.now().rough || (one.learned < learned_ && excess_of(one).known != Known::kNothing);
+}
+
+Result<bool> Corrections::learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open) const {
+  const Setting& own = one.candidate->setting;
+  if (own.is_plain() || one.known != Known::kNothing || one.learned == learned_ ||
+      excess_of(one).known == Known::kNothing) {
+    return false;
+  }
+  const Setting wanted{.stages = own.ranks(),
+                       .replicas = own.replicas,
+                       .micro_batches = own.micro_batches,
+                       .pipeline = PipelineKind::kOneFOneB,
+                       .head_devices = own.head_devices};
+  const auto twin =
+      std::ranges::find(open, wanted, [](const OpenCandidate& other) { return other.candidate->setting; });
+  if (twin == open.end()) {
+    return false;
+  }
+  if (!twin->closed && is_outdated(*twin)) {
+    XRUN_TRY(renew(*twin));
+  }
+  if (twin->closed && !twin->fits) {
+    one.closed = true;
+    return true;
+  }
+  const Seconds more = twin->now().predicted.step - twin->candidate->predicted.step;
+  const bool slower = more > one.more;
+  one.more = std::max(one.more, more);
+  return slower;
 }
 
 Status Corrections::renew(OpenCandidate& one) const {
