@@ -49,12 +49,6 @@ struct KindState {
   bool left = false;
 };
 
-// Whether a setting needs less memory than another one of its kind and pipeline.
-bool is_leaner(const Setting& one, const Setting& other) {
-  const auto need = [](const Setting& s) { return std::tuple(-s.micro_batches, s.warm_up, s.one_head_pass); };
-  return need(one) < need(other);
-}
-
 class Chooser {
  public:
   Chooser(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
@@ -309,16 +303,18 @@ class Chooser {
 
   Status ask_leanest_kinds(size_t most) {
     const bool all_left = std::ranges::all_of(kinds_, [](const auto& each) { return each.second.left; });
+    const bool any_plain = std::ranges::any_of(kinds_, [](const auto& each) { return is_plain(each.first); });
     std::vector<std::pair<double, KindState*>> order;
     for (auto& [key, kind] : kinds_) {
+      if ((kind.left && !all_left) || is_plain(key) != any_plain) {
+        continue;  // another pipeline needs no less memory
+      }
       double least = HUGE_VAL;
       for (const auto& [pipeline, candidate] : kind.leanest) {
         XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(*candidate));
         least = lean ? std::min(least, limits_.share(*lean)) : least;
       }
-      if (!kind.left || all_left) {
-        order.emplace_back(least, &kind);
-      }
+      order.emplace_back(least, &kind);
     }
     std::ranges::stable_sort(order, {}, [](const auto& each) { return each.first; });
     for (size_t i = 0; i < std::min(most, order.size()); ++i) {

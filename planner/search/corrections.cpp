@@ -13,7 +13,12 @@ constexpr int kMostKinds = 4;
 }  // namespace
 
 CandidateKind kind_of(const Setting& setting) {
-  return {setting.stages, setting.ranks(), setting.replicas, setting.head_devices};
+  return {setting.stages, setting.ranks(), setting.replicas, setting.head_devices, setting.is_plain()};
+}
+
+bool is_leaner(const Setting& one, const Setting& other) {
+  const auto need = [](const Setting& s) { return std::tuple(-s.micro_batches, s.warm_up, s.one_head_pass); };
+  return need(one) < need(other);
 }
 
 int64_t Corrections::head_rows(const Setting& setting) const {

@@ -13,9 +13,13 @@
 
 namespace xrun::planner {
 
-// Candidates with equal numbers of stages, devices of a replica, replicas and devices of heads are of one kind.
-using CandidateKind = std::tuple<int, int, int, int>;
+// Candidates with equal numbers of stages, devices of a replica, replicas and devices of heads are of one kind if both
+// or neither have another pipeline than GPipe and 1F1B.
+using CandidateKind = std::tuple<int, int, int, int, bool>;
 CandidateKind kind_of(const Setting& setting);
+inline bool is_plain(const CandidateKind& kind) { return std::get<4>(kind); }
+// Whether a setting needs less memory than another one of its kind and pipeline.
+bool is_leaner(const Setting& one, const Setting& other);
 
 // The programs by which it is known how much memory a candidate needs beyond its estimate.
 enum class Known { kNothing, kOfOthers, kOfKind, kOwn };

@@ -70,7 +70,9 @@ double compare(const Module& module, const Machine& machine, const std::string& 
     nearest = std::min(nearest, made.predicted.step / bound);
   };
   for (const Candidate& candidate : subject.candidates) {
-    check(realise(subject.input, candidate).value());
+    const Candidate full =
+        candidate.rough ? decide(subject.space, candidate.setting, candidate.recompute).value()[0] : candidate;
+    check(realise(subject.input, full).value());
   }
   const MemoryLimits limits{4 * kGiB, 0};
   const Choice choice = choose(subject.input, subject.candidates, limits, {}).value();
