@@ -1,14 +1,14 @@
 // The candidate with the least estimated time is tried next. Estimates of different kinds cannot be compared well, and
 // neither kept logits of heads nor all memory are part of them, so the programs that are made correct the estimates of
-// the candidates that are left (planner/search/corrections.h). First there are a few programs of several kinds; then,
-// only candidates that are predicted faster than the best program are tried.
+// the candidates that are left (planner/search/corrections.h). First there are a few programs of several kinds, with
+// GPipe and 1F1B; then, only candidates that are predicted faster than the best program are tried.
 //
 // If that finds no program that fits, every candidate is doubted. After the first candidate of a kind does not fit, the
 // candidates of this kind that need the least memory (the leanest) are tried next, with recomputation of everything:
-// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and one
-// for each later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if
-// micro-batches are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the
-// sweep at the end of the step, but a head with one pass does not, so both pipelines are tried.
+// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and each
+// later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if micro-batches
+// are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the sweep at the
+// end of the step, a head with one pass does not, so both are tried. Other pipelines need no less memory than 1F1B.
 //
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
 // memory of workers), no candidate of the kind fits. The kinds that are leanest by the estimate of the partition are
@@ -60,6 +60,7 @@ class Chooser {
         leanest = &candidate;
       }
       open_.push_back({&candidate});
+      any_plain_ = any_plain_ || candidate.setting.is_plain();
     }
   }
 
@@ -121,8 +122,9 @@ class Chooser {
       // With one stage, 1F1B is no faster than GPipe, and only needs less memory.
       const Setting& setting = one.candidate->setting;
       const bool alike = kind.fitted > 0 && setting.stages == 1 && setting.pipeline == PipelineKind::kOneFOneB;
-      const auto place = order_of(setting, step);
-      if (first && kind.fitted < effort_.of_kind && !alike && (next == nullptr || place < least)) {
+      const bool usual = effort_.wanted == 1 || setting.is_plain() == any_plain_;
+      const bool wanted = first && usual && kind.fitted < effort_.of_kind && !alike;
+      if (const PlanOrder place = order_of(setting, step); wanted && (next == nullptr || place < least)) {
         next = &one;
         least = place;
       }
@@ -303,11 +305,10 @@ class Chooser {
 
   Status ask_leanest_kinds(size_t most) {
     const bool all_left = std::ranges::all_of(kinds_, [](const auto& each) { return each.second.left; });
-    const bool any_plain = std::ranges::any_of(kinds_, [](const auto& each) { return is_plain(each.first); });
     std::vector<std::pair<double, KindState*>> order;
     for (auto& [key, kind] : kinds_) {
-      if ((kind.left && !all_left) || is_plain(key) != any_plain) {
-        continue;  // another pipeline needs no less memory
+      if ((kind.left && !all_left) || is_plain(key) != any_plain_) {
+        continue;
       }
       double least = HUGE_VAL;
       for (const auto& [pipeline, candidate] : kind.leanest) {
@@ -331,6 +332,7 @@ class Chooser {
   std::map<CandidateKind, KindState> kinds_;
   std::set<const Candidate*> tried_;
   bool asked_all_ = false;
+  bool any_plain_ = false;  // hints permit GPipe or 1F1B
   Corrections corrections_;
   std::vector<OpenCandidate> open_;
   Seconds best_ = HUGE_VAL;
