@@ -11,9 +11,8 @@
 // end of the step, a head with one pass does not, so both are tried. Other pipelines need no less memory than 1F1B.
 //
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
-// memory of workers), no candidate of the kind fits. The kinds that are leanest by the estimate of the partition are
-// tried once: if none of them comes near the limits, all kinds are given up. After a program that fits, candidates are
-// again tried in the order of their corrected times.
+// memory of workers), no candidate of the kind fits. The leanest kinds by the estimate of the partition are tried once:
+// if none comes near the limits, all kinds are given up. Otherwise candidates are tried by time again.
 #include "planner/search/choose.h"
 
 #include <algorithm>
