@@ -12,7 +12,7 @@ function showOverview() {
   figure('Samples a second', rate < 10 ? digits(rate) : whole(rate), predicted.images_per_second);
   figure('Stages', String(settings.stages), settings.stages,
          `${settings.replicas === 1 ? '1 replica' : settings.replicas + ' replicas'}, ` +
-         (settings.pipeline === 'gpipe' ? 'GPipe' : '1F1B'));
+         ({gpipe: 'GPipe', one_f_one_b: '1F1B'}[settings.pipeline] || settings.pipeline));
   figure('Micro-batches', String(settings.micro_batches), settings.micro_batches);
   figure('Idle', percent(predicted.bubble + predicted.imbalance), predicted.bubble + predicted.imbalance,
          `waiting ${percent(predicted.bubble)}, imbalance ${percent(predicted.imbalance)}`);
@@ -91,6 +91,12 @@ function showWhatIf() {
      percent(1 - one.step_seconds / own)]), [2, 3]));
 }
 
+// The granularity of head passes as a hint, if it is a choice of the plan.
+function granularityText() {
+  const found = report.why.map((why) => why.choice.match(/^granularity (\S+) = (\S+)$/)).find((match) => match);
+  return found ? `, shard ${found[1]} { granularity = ${found[2]} }` : '';
+}
+
 function plansTable(list, caption) {
   const own = report.predicted.step_seconds;
   const most = Math.max(own, ...list.map((one) => one.step_seconds));
@@ -98,7 +104,8 @@ function plansTable(list, caption) {
   const memory = Math.max(...report.memory.filter((device) => device.device !== 'host').map((device) => device.arena));
   const row = (settingsText, time, size, note, colour) => [settingsText, meter(time / most, colour), seconds(time), bytes(size), note];
   const chosen = row(`this plan: stages = ${settings.stages}, replicas = ${settings.replicas}, micro_batches = ` +
-                     `${settings.micro_batches}, pipeline = ${settings.pipeline}`, own, memory, 'the fastest that fits', 'forward');
+                     `${settings.micro_batches}, pipeline = ${settings.pipeline}${granularityText()}`, own, memory,
+                     'the fastest that fits', 'forward');
   chosen.chosen = true;
   return table(['settings', 'step', '', 'largest device', 'why it lost'],
     [chosen, ...list.map((one) => row(one.settings, one.step_seconds, one.memory, one.note, 'other'))], [2, 3], caption);
@@ -109,7 +116,7 @@ function notTried() {
   const rows = [];
   for (const {choice, reason} of report.why) {
     const [name, value] = choice.split(' = ');
-    if (value && /^(stages|replicas|micro_batches|pipeline)$/.test(name) && reason.includes('asked for')) {
+    if (value && /^(stages|replicas|micro_batches|pipeline|granularity .*)$/.test(name) && reason.includes('asked for')) {
       rows.push([`other values of ${name}`, `not tried: the file sets ${choice}`]);
     }
   }
