@@ -126,8 +126,8 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = best.predicted;
   plan.why = explain(space, choice, found.candidates, found.settings);
-  plan.alternatives = list_alternatives(choice.fitted);
-  plan.other_kinds = list_other_kinds(choice, found.candidates);
+  plan.alternatives = list_alternatives(training, choice.fitted);
+  plan.other_kinds = list_other_kinds(training, choice, found.candidates);
   XRUN_ASSIGN(plan.certificate, certifier.certify(found.settings, limits, best));
   plan.certificate->complete = choice.complete;
   plan.certificate->compared = choice.complete ? 0 : choice.compared;

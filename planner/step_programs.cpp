@@ -25,12 +25,8 @@ namespace {
 Decision decide_smaller(const Program& largest, const Module& module, const CostModel& cost) {
   const TrainSpec& train = module.train;
   const int64_t rows = largest.micro_batch_rows();
-  const Setting setting{.stages = static_cast<int>(largest.stages.size()),
-                        .replicas = largest.replicas,
-                        .micro_batches = static_cast<int>(train.batch / rows),
-                        .pipeline = largest.schedule,
-                        .chunks = largest.stages_of_device(),
-                        .warm_up = largest.warm_up};
+  Setting setting = setting_of(largest);
+  setting.micro_batches = static_cast<int>(train.batch / rows);
   Decision decision{
       .deterministic = largest.deterministic,
       .overlap = largest.overlap,

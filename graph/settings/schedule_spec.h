@@ -73,7 +73,16 @@ struct PipelineHint {
   int stages_of_device() const {
     return kind == PipelineKind::kInterleaved ? static_cast<int>(chunks) : kind == PipelineKind::kZbV ? 2 : 1;
   }
+  bool operator==(const PipelineHint&) const = default;
 };
+
+// Returns the text of the language: "gpipe", "one_f_one_b(warm_up=1)", "interleaved(chunks=2)".
+inline std::string to_text(const PipelineHint& hint) {
+  const std::string word(word_of(hint.kind));
+  return hint.kind == PipelineKind::kInterleaved ? word + "(chunks=" + std::to_string(hint.chunks) + ")"
+         : hint.warm_up > 0                      ? word + "(warm_up=" + std::to_string(hint.warm_up) + ")"
+                                                 : word;
+}
 
 struct RecomputeHint {
   enum Mode { kNone, kAll, kPaths };

@@ -200,14 +200,7 @@ std::string show_recompute(const SettingDef& def, const Shown& shown) {
 
 std::string show_pipeline(const SettingDef& def, const Shown& shown) {
   const auto& hint = shown.module.schedule.pipeline;
-  if (!hint) {
-    return std::string(def.fallback);
-  }
-  const PipelineHint& pipeline = hint->value;
-  const std::string word(choices_of(def)[static_cast<size_t>(pipeline.kind) + 1].word);
-  return pipeline.kind == PipelineKind::kInterleaved ? fmt::format("{}(chunks={})", word, pipeline.chunks)
-         : pipeline.warm_up > 0                      ? fmt::format("{}(warm_up={})", word, pipeline.warm_up)
-                                                     : word;
+  return hint ? to_text(hint->value) : std::string(def.fallback);
 }
 
 std::string show_over(const SettingDef&, const Shown& shown) {

@@ -19,7 +19,8 @@ constexpr std::string_view kEquals = " = ";  // between the key and the value of
 Offset<fb::Rival> encode(FlatBufferBuilder& builder, const Rival& rival) {
   return fb::CreateRival(builder, rival.stages, rival.replicas, rival.micro_batches,
                          static_cast<uint8_t>(rival.verdict), rival.is_estimate, rival.step, rival.memory, rival.ratio,
-                         rival.idle);
+                         rival.idle, true, static_cast<uint8_t>(rival.pipeline.kind),
+                         static_cast<int32_t>(rival.pipeline.chunks), static_cast<int32_t>(rival.pipeline.warm_up));
 }
 
 Offset<fb::HeadState> encode(FlatBufferBuilder& builder, const HeadState& head) {
@@ -45,13 +46,14 @@ bool are_natural(std::initializer_list<int64_t> numbers) {
 }
 
 std::optional<Rival> decode(const fb::Rival& in) {
-  if (!is_one_of(in.verdict(), Rival::Verdict::kNotCompared) ||
-      !are_natural({in.stages(), in.replicas(), in.micro_batches(), in.memory()})) {
+  if (!is_one_of(in.verdict(), Rival::Verdict::kNotCompared) || !is_one_of(in.pipeline(), PipelineKind::kZeroBubble) ||
+      !are_natural({in.stages(), in.replicas(), in.micro_batches(), in.memory(), in.chunks(), in.warm_up()})) {
     return std::nullopt;
   }
   return Rival{.stages = in.stages(),
                .replicas = in.replicas(),
                .micro_batches = in.micro_batches(),
+               .pipeline = {static_cast<PipelineKind>(in.pipeline()), in.warm_up(), in.chunks()},
                .verdict = static_cast<Rival::Verdict>(in.verdict()),
                .is_estimate = in.is_estimate(),
                .step = in.step(),
@@ -119,7 +121,7 @@ Offset<fb::Reason> encode_reason(FlatBufferBuilder& builder, const Reason& reaso
 }
 
 std::optional<Reason> decode_reason(const fb::Reason& in, const ReadText& text) {
-  if (!is_one_of(in.key(), Key::kPipeline) || !is_one_of(in.cause(), Cause::kFits) ||
+  if (!is_one_of(in.key(), Key::kGranularity) || !is_one_of(in.cause(), Cause::kFits) ||
       !are_natural({in.value(), in.of(), in.rows(), in.count()})) {
     return std::nullopt;
   }
@@ -137,8 +139,13 @@ std::optional<Reason> decode_reason(const fb::Reason& in, const ReadText& text) 
   if (!decode_into(in.rival(), reason.rival) || !decode_into(in.head_state(), reason.head_state) ||
       !decode_into(in.smaller_block(), reason.smaller_block) ||
       reason.rival.has_value() != (reason.cause == Cause::kRival) ||
-      reason.head_state.has_value() != (reason.cause == Cause::kHeadState)) {
+      reason.head_state.has_value() != (reason.cause == Cause::kHeadState) ||
+      (reason.key == Key::kPipeline && !is_one_of(static_cast<uint8_t>(in.value()), PipelineKind::kZeroBubble))) {
     return std::nullopt;
+  }
+  if (reason.rival && !in.rival()->has_pipeline()) {
+    // Earlier versions compared only GPipe and 1F1B.
+    reason.rival->pipeline.kind = reason.value == 0 ? PipelineKind::kOneFOneB : PipelineKind::kGpipe;
   }
   return reason;
 }
@@ -147,21 +154,25 @@ Offset<fb::Alternative> encode_alternative(FlatBufferBuilder& builder, const Alt
                                            const PlanTexts& texts) {
   const auto settings = builder.CreateString(texts.settings(other));
   const auto note = builder.CreateString(texts.note(other));
+  const auto head = other.head.empty() ? Offset<flatbuffers::String>() : builder.CreateString(other.head);
   return fb::CreateAlternative(builder, settings, other.step, other.memory, note, other.stages, other.replicas,
                                other.micro_batches, other.recomputed, !other.stored,
-                               static_cast<uint8_t>(other.pipeline), other.head_devices, other.ratio, other.idle,
-                               other.is_estimate);
+                               static_cast<uint8_t>(other.pipeline.kind), other.head_devices, other.ratio, other.idle,
+                               other.is_estimate, static_cast<int32_t>(other.pipeline.chunks),
+                               static_cast<int32_t>(other.pipeline.warm_up), other.one_head_pass, head);
 }
 
 std::optional<Alternative> decode_alternative(const fb::Alternative& in, const ReadText& text) {
-  if (!is_one_of(in.pipeline(), PipelineKind::kZeroBubble)) {
+  if (!is_one_of(in.pipeline(), PipelineKind::kZeroBubble) || in.chunks() < 1 || in.warm_up() < 0) {
     return std::nullopt;
   }
   Alternative other{.stages = in.stages(),
                     .replicas = in.replicas(),
                     .micro_batches = in.micro_batches(),
-                    .pipeline = static_cast<PipelineKind>(in.pipeline()),
+                    .pipeline = {static_cast<PipelineKind>(in.pipeline()), in.warm_up(), in.chunks()},
                     .head_devices = in.head_devices(),
+                    .one_head_pass = in.one_head_pass(),
+                    .head = text(in.head()),
                     .recomputed = in.recomputed(),
                     .step = in.step(),
                     .memory = in.memory(),

@@ -21,9 +21,11 @@ struct Alternative {
   int stages = 1;
   int replicas = 1;
   int micro_batches = 1;
-  PipelineKind pipeline = PipelineKind::kGpipe;
-  int head_devices = 0;  // Setting::head_devices
-  int recomputed = 0;    // number of layers that run again in the backward pass
+  PipelineHint pipeline = {};
+  int head_devices = 0;        // Setting::head_devices
+  bool one_head_pass = false;  // Setting::one_head_pass
+  std::string head = {};       // the head whose granularity is a part of the setting; empty: the pipeline decides it
+  int recomputed = 0;          // number of layers that run again in the backward pass
   Seconds step = 0;
   Bytes memory = 0;                              // memory of the largest device
   double ratio = 0;                              // time of a step divided by the time of the plan's step, minus 1

@@ -39,6 +39,12 @@ int Program::stages_of_device() const {
   return used.empty() ? 1 : static_cast<int>(stages.size()) * replicas / static_cast<int>(used.size());
 }
 
+PipelineHint Program::pipeline() const {
+  PipelineHint hint{.kind = schedule, .warm_up = warm_up};
+  hint.chunks = schedule == PipelineKind::kInterleaved ? stages_of_device() : hint.chunks;
+  return hint;
+}
+
 std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head) {
   std::vector<ClassRange> terms;
   for (const Operand& operand : sum.operands) {

@@ -176,6 +176,8 @@ struct Program {
   const char* letter_of(const Instruction& pass) const;
   // Returns the number of stages on each device that has stages.
   int stages_of_device() const;
+  // Returns the hint that asks for the pipeline of the program.
+  PipelineHint pipeline() const;
   // Returns the rank that has a device. Ranks have contiguous ranges of devices, as equal in length as possible.
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }

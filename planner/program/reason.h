@@ -9,6 +9,7 @@
 
 #include "graph/base/units.h"
 #include "graph/settings/head_def.h"
+#include "graph/settings/schedule_spec.h"
 
 namespace xrun::planner {
 
@@ -19,6 +20,7 @@ struct Rival {
   int stages = 1;
   int replicas = 1;
   int micro_batches = 1;
+  PipelineHint pipeline = {};
   Verdict verdict = Verdict::kSlower;
   bool is_estimate = false;  // no program was made, so time and memory are estimates
   Seconds step = 0;
@@ -66,7 +68,16 @@ struct StoredAlternative {
 
 // A decision of the search and its reason; reports print it as one line of "why".
 struct Reason {
-  enum class Key : uint8_t { kStored, kStages, kReplicas, kMicroBatches, kShards, kRecompute, kPipeline };
+  enum class Key : uint8_t {
+    kStored,
+    kStages,
+    kReplicas,
+    kMicroBatches,
+    kShards,
+    kRecompute,
+    kPipeline,
+    kGranularity,
+  };
   // Plan files store positions in this list and in the other enumerations, so new values are added at the end.
   enum class Cause : uint8_t {
     kNothingElse,       // no other value was compared
@@ -87,10 +98,11 @@ struct Reason {
   };
 
   Key key = Key::kStored;
-  std::string head = {};  // name of the head, for kShards
-  // The chosen number: for kRecompute that of layers that run again, for kPipeline that of the PipelineKind.
+  std::string head = {};  // name of the head, for kShards and kGranularity
+  // The chosen number: for kRecompute that of layers that run again, for kPipeline that of the PipelineKind, for
+  // kGranularity 1 if a head pass takes a whole step and 0 if it takes a micro-batch.
   int64_t value = 0;
-  int64_t of = 0;    // for kRecompute the number of all layers
+  int64_t of = 0;    // for kRecompute the number of all layers, for kPipeline the argument in the text
   int64_t rows = 0;  // for kMicroBatches the rows of each micro-batch
   Cause cause = Cause::kNothingElse;
   int64_t count = 0;  // the number to which the cause refers

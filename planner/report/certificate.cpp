@@ -1,6 +1,7 @@
 // Tests: tests/planner/report/text_test.cpp
 #include "planner/report/certificate.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "graph/base/counted.h"
@@ -39,9 +40,12 @@ std::string numbers_text(const std::vector<int>& numbers, const std::string& wha
 std::string bound_text(const Plan& plan) {
   const Certificate& made = *plan.certificate;
   std::string pipelines;
+  auto left = std::ranges::count(made.pipelines, true);
   for (size_t kind = 0; kind < made.pipelines.size(); ++kind) {
     if (made.pipelines[kind]) {
-      pipelines += (pipelines.empty() ? "" : " or ") + std::string(name_of(static_cast<PipelineKind>(kind)));
+      pipelines += pipelines.empty() ? "" : left == 1 ? " or " : ", ";
+      pipelines += name_of(static_cast<PipelineKind>(kind));
+      --left;
     }
   }
   return "every plan takes at least " + format_seconds(made.bound) +

@@ -15,6 +15,7 @@
 #include "planner/report/stages_json.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
+#include "planner/search/space.h"
 
 namespace xrun::planner {
 namespace {
@@ -22,7 +23,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 bool is_of(const Reason& reason, std::string_view key) {
-  return key_text(reason) == key || (reason.key == Reason::Key::kShards && key == "shards");
+  return key_text(reason) == key || (reason.key == Reason::Key::kShards && key == "shards") ||
+         (reason.key == Reason::Key::kGranularity && key == "granularity");
 }
 
 std::string flags_of(const Plan& plan) {
@@ -65,7 +67,10 @@ std::pair<int, int> compared(const Plan& plan, const Alternative& other, const s
     return {other.micro_batches, program.micro_batches};
   }
   if (key == "pipeline") {
-    return {static_cast<int>(other.pipeline), static_cast<int>(program.schedule)};
+    return {other.pipeline == program.pipeline() ? 1 : 0, 1};
+  }
+  if (key == "granularity") {
+    return {other.one_head_pass ? 1 : 0, setting_of(program).one_head_pass ? 1 : 0};
   }
   return key == "recompute" ? std::pair(other.recomputed, recomputed_layers(program)) : std::pair(0, 0);
 }
@@ -122,7 +127,7 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
                       {{"classes", count(reason.head_state->kept)}, {"bytes", count(reason.head_state->logits)}}});
     }
   }
-  rows.push_back({"pipeline", std::string(word_of(program.schedule))});
+  rows.push_back({"pipeline", to_text(program.pipeline())});
   for (const Stage& stage : program.stages) {
     rows.push_back({"stage " + std::to_string(stage.index),
                     describe_stage(program, stage),

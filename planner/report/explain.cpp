@@ -29,6 +29,7 @@ Rival rival_of(const Setting& setting, const Prediction& predicted, Bytes memory
   Rival rival{.stages = setting.stages,
               .replicas = setting.replicas,
               .micro_batches = setting.micro_batches,
+              .pipeline = setting.hint(),
               .step = predicted.step,
               .memory = memory,
               .ratio = predicted.step / plan_step - 1,
@@ -68,6 +69,7 @@ std::optional<Rival> fastest(const Searched& search, const Wanted& wanted) {
   return Rival{.stages = missed->stages,
                .replicas = missed->replicas,
                .micro_batches = missed->micro_batches,
+               .pipeline = missed->hint(),
                .verdict = Verdict::kNotCompared,
                .is_estimate = true};
 }
@@ -97,18 +99,18 @@ void set_only_stages(Reason& reason, const SearchInput& input, int wanted) {
   }
 }
 
-// Sets the reason why no candidate with this number of stages has more replicas.
-void set_only_replicas(Reason& reason, const SearchInput& input, int stages) {
+// Sets the reason why no candidate with replicas on this number of devices has more of them.
+void set_only_replicas(Reason& reason, const SearchInput& input, int ranks) {
   const ScheduleSpec& schedule = input.module.schedule;
   const TrainSpec& train = input.module.train;
-  if (stages * 2 > input.machine.devices) {
+  if (ranks * 2 > input.machine.devices) {
     set_cause(reason, Cause::kStagesOnAll);
     return;
   }
   const int64_t blocks = train.batch / train.norm_rows;
   const int64_t partials = input.deterministic ? std::min<int64_t>(4, blocks) : 0;
   bool partials_forbid = false;
-  for (int64_t r = 2; r <= std::min<int64_t>(input.machine.devices / stages, blocks); ++r) {
+  for (int64_t r = 2; r <= std::min<int64_t>(input.machine.devices / ranks, blocks); ++r) {
     if (blocks % r != 0) {
       continue;
     }
@@ -123,7 +125,8 @@ void set_only_replicas(Reason& reason, const SearchInput& input, int stages) {
 
 Reason explain_stages(const Searched& search) {
   const int stages = search.chosen().stages;
-  const int wanted = stages == 1 ? 2 : stages - 1;
+  const int ranks = search.chosen().ranks();
+  const int wanted = stages == 1 ? 2 : stages > ranks ? ranks : stages - 1;
   Reason reason{.key = Key::kStages, .value = stages};
   const bool hinted = search.input.module.schedule.stages.has_value();
   if (set_compared(reason, search, hinted, [&](const Setting& s) { return s.stages == wanted; })) {
@@ -148,7 +151,7 @@ Reason explain_replicas(const Searched& search) {
   if (search.input.machine.devices == 1) {
     set_cause(reason, Cause::kOneDevice);
   } else {
-    set_only_replicas(reason, search.input, setting.stages);
+    set_only_replicas(reason, search.input, setting.ranks());
   }
   return reason;
 }
@@ -166,9 +169,29 @@ Reason explain_micro_batches(const Searched& search) {
 
 Reason explain_pipeline(const Searched& search) {
   const Setting& setting = search.chosen();
-  Reason reason{.key = Key::kPipeline, .value = static_cast<int64_t>(setting.pipeline)};
+  const bool has_chunks = setting.pipeline == PipelineKind::kInterleaved;
+  Reason reason{.key = Key::kPipeline,
+                .value = static_cast<int64_t>(setting.pipeline),
+                .of = has_chunks ? setting.chunks : setting.warm_up};
   set_compared(reason, search, search.input.module.schedule.pipeline.has_value(), [&](const Setting& s) {
-    return s.stages == setting.stages && s.replicas == setting.replicas && s.pipeline != setting.pipeline;
+    return s.ranks() == setting.ranks() && s.replicas == setting.replicas && s.pipeline != setting.pipeline;
+  });
+  return reason;
+}
+
+// Whether the search has settings that differ from this one only in the granularity of head passes.
+bool chooses_granularity(const Setting& setting, const Module& module) {
+  return setting.pipeline > PipelineKind::kOneFOneB && !module.graph.heads.empty() &&
+         setting.micro_batches > setting.replicas;
+}
+
+Reason explain_granularity(const Searched& search) {
+  const Setting& setting = search.chosen();
+  const Module& module = search.input.module;
+  Reason reason{.key = Key::kGranularity, .head = module.graph.heads[0].name, .value = setting.one_head_pass ? 1 : 0};
+  set_compared(reason, search, find_granularity(module.schedule) != nullptr, [&](const Setting& s) {
+    return s.stages == setting.stages && s.replicas == setting.replicas && s.hint() == setting.hint() &&
+           s.one_head_pass != setting.one_head_pass;
   });
   return reason;
 }
@@ -252,6 +275,9 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
   if (search.chosen().stages > 1 || search.chosen().pipeline == PipelineKind::kOneFOneB) {
     reasons.push_back(explain_pipeline(search));
   }
+  if (chooses_granularity(search.chosen(), input.module)) {
+    reasons.push_back(explain_granularity(search));
+  }
   for (Reason& reason : explain_shards(choice.fitted[0], input)) {
     reasons.push_back(std::move(reason));
   }
@@ -262,20 +288,23 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
 namespace {
 
 // Sets the fields that depend on the setting and on the predicted time.
-Alternative alternative_of(const Setting& setting, const Prediction& predicted, Bytes memory, double ratio) {
+Alternative alternative_of(const Module& module, const Setting& setting, const Prediction& predicted, Bytes memory,
+                           double ratio) {
   return {.stages = setting.stages,
           .replicas = setting.replicas,
           .micro_batches = setting.micro_batches,
-          .pipeline = setting.pipeline,
+          .pipeline = setting.hint(),
           .head_devices = setting.head_devices,
+          .one_head_pass = setting.one_head_pass,
+          .head = chooses_granularity(setting, module) ? module.graph.heads[0].name : "",
           .step = predicted.step,
           .memory = memory,
           .ratio = ratio,
           .idle = predicted.bubble + predicted.imbalance};
 }
 
-Alternative alternative_of(const Fitted& fitted, const Fitted& chosen) {
-  Alternative made = alternative_of(fitted.candidate.setting, fitted.predicted, fitted.largest_device,
+Alternative alternative_of(const Module& module, const Fitted& fitted, const Fitted& chosen) {
+  Alternative made = alternative_of(module, fitted.candidate.setting, fitted.predicted, fitted.largest_device,
                                     fitted.predicted.step / chosen.predicted.step - 1);
   made.recomputed = recomputed_layers(fitted.training);
   return made;
@@ -286,16 +315,17 @@ constexpr size_t kOthers = 5;
 
 }  // namespace
 
-std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
+std::vector<Alternative> list_alternatives(const Module& module, const std::vector<Fitted>& fitted) {
   std::vector<Alternative> alternatives;
   for (size_t i = 1; i < std::min(fitted.size(), kOthers + 1); ++i) {
-    alternatives.push_back(alternative_of(fitted[i], fitted[0]));
+    alternatives.push_back(alternative_of(module, fitted[i], fitted[0]));
   }
   std::ranges::stable_sort(alternatives, {}, &Alternative::step);
   return alternatives;
 }
 
-std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vector<Candidate>& candidates) {
+std::vector<Alternative> list_other_kinds(const Module& module, const Choice& choice,
+                                          const std::vector<Candidate>& candidates) {
   const Fitted& chosen = choice.fitted[0];
   // With one stage, GPipe and 1F1B count as one kind.
   const auto kind_of = [](const Setting& setting) {
@@ -305,14 +335,15 @@ std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vecto
   std::vector<Alternative> others;
   for (const Fitted& fitted : choice.fitted) {
     if (seen.insert(kind_of(fitted.candidate.setting)).second) {
-      others.push_back(alternative_of(fitted, chosen));
+      others.push_back(alternative_of(module, fitted, chosen));
     }
   }
   for (const Candidate& candidate : candidates) {  // fastest first
     if (std::ranges::find(choice.refused, candidate.setting) == choice.refused.end() &&
         seen.insert(kind_of(candidate.setting)).second) {
       const double ratio = candidate.predicted.step / chosen.candidate.predicted.step - 1;
-      Alternative other = alternative_of(candidate.setting, candidate.predicted, candidate.largest_stage, ratio);
+      Alternative other =
+          alternative_of(module, candidate.setting, candidate.predicted, candidate.largest_stage, ratio);
       other.step = chosen.predicted.step * (1 + ratio);
       other.is_estimate = true;
       others.push_back(std::move(other));

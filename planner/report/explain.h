@@ -10,20 +10,21 @@
 
 namespace xrun::planner {
 
-// Returns the reasons for stages, replicas, micro-batches, shards, recompute and, unless it is GPipe with one stage,
-// the pipeline. The first element of `choice.fitted` is the plan. `settings` are all settings of the search; some have
-// no candidate.
+// Returns the reasons for stages, replicas, micro-batches, shards, recompute, the pipeline unless it is GPipe with one
+// stage, and the granularity of head passes if the pipeline leaves it open. The first element of `choice.fitted` is the
+// plan. `settings` are all settings of the search; some have no candidate.
 std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates,
                             const std::vector<Setting>& settings);
 
 // Returns the fastest programs that were compared with the plan, which is the first element of `fitted`; fastest first,
 // at most five.
-std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
+std::vector<Alternative> list_alternatives(const Module& module, const std::vector<Fitted>& fitted);
 
 // Returns the fastest plans of the other kinds, fastest first, at most five. A kind is a number of stages, a number of
 // replicas and a pipeline. If no program of a kind was made, the plan is an estimate, scaled by what the estimate of
 // the chosen plan differs from its program. Kinds of which every candidate that was tried does not fit are left out.
-std::vector<Alternative> list_other_kinds(const Choice& choice, const std::vector<Candidate>& candidates);
+std::vector<Alternative> list_other_kinds(const Module& module, const Choice& choice,
+                                          const std::vector<Candidate>& candidates);
 
 // Returns the number of layers of all stages that run again in the backward pass.
 int recomputed_layers(const Program& program);

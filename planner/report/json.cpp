@@ -254,7 +254,7 @@ Json report_document(const Plan& plan, const Module& module) {
                      {"stages", program.stages.size()},
                      {"replicas", program.replicas},
                      {"micro_batches", program.micro_batches},
-                     {"pipeline", word_of(program.schedule)},
+                     {"pipeline", to_text(program.pipeline())},
                      {"deterministic", program.deterministic},
                      {"partials", program.partials}}},
                    {"data", data_of(plan, module)},

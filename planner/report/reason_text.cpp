@@ -46,13 +46,18 @@ std::string compare_stages(int64_t stages, const Rival& rival) {
                                         : "two stages would idle " + percent(rival.idle) + ": " + slower(rival);
 }
 
+std::string granularity_text(bool one_head_pass) { return one_head_pass ? "step" : "micro_batch"; }
+
 std::string rival_text(const Reason& reason) {
   const Rival& rival = reason.rival.value();
   if (reason.key == Key::kStages) {
     return compare_stages(reason.value, rival);
   }
   if (reason.key == Key::kPipeline) {
-    return compare(reason.value == 0 ? "one_f_one_b" : "gpipe", true, rival);
+    return compare(to_text(rival.pipeline), true, rival);
+  }
+  if (reason.key == Key::kGranularity) {
+    return compare(granularity_text(reason.value == 0), true, rival);
   }
   const int number = reason.key == Key::kReplicas ? rival.replicas : rival.micro_batches;
   return compare(std::to_string(number), number == 1, rival);
@@ -149,6 +154,8 @@ std::string key_text(const Reason& reason) {
       return "recompute";
     case Key::kPipeline:
       return "pipeline";
+    case Key::kGranularity:
+      return "granularity " + reason.head;
   }
   return "";
 }
@@ -161,7 +168,13 @@ std::string value_text(const Reason& reason) {
     return reason.value == 0 ? "none" : format_count(reason.value) + " of " + format_count(reason.of) + " layers";
   }
   if (reason.key == Key::kPipeline) {
-    return std::string(word_of(static_cast<PipelineKind>(reason.value)));
+    const auto kind = static_cast<PipelineKind>(reason.value);
+    const bool has_chunks = kind == PipelineKind::kInterleaved;
+    return reason.of == 0 ? std::string(word_of(kind))  // an earlier version leaves the argument out
+                          : to_text(PipelineHint{kind, has_chunks ? 0 : reason.of, has_chunks ? reason.of : 2});
+  }
+  if (reason.key == Key::kGranularity) {
+    return granularity_text(reason.value == 1);
   }
   return std::to_string(reason.value);
 }
@@ -188,9 +201,18 @@ std::string settings_text(const Alternative& other) {
   if (other.stored) {
     return other.stored->settings;
   }
-  const Setting setting{other.stages, other.replicas, other.micro_batches, other.pipeline, other.head_devices};
-  const bool fills = other.stages > 1 && other.pipeline == PipelineKind::kGpipe;  // `to_text` omits the default
+  const Setting setting{.stages = other.stages,
+                        .replicas = other.replicas,
+                        .micro_batches = other.micro_batches,
+                        .pipeline = other.pipeline.kind,
+                        .head_devices = other.head_devices,
+                        .chunks = other.pipeline.stages_of_device(),
+                        .warm_up = static_cast<int>(other.pipeline.warm_up)};
+  const bool fills = other.stages > 1 && other.pipeline.kind == PipelineKind::kGpipe;  // `to_text` omits the default
   return to_text(setting) + (fills ? ", pipeline = gpipe" : "") +
+         (other.head.empty()
+              ? ""
+              : ", shard " + other.head + " { granularity = " + granularity_text(other.one_head_pass) + " }") +
          (other.recomputed > 0
               ? ", recompute " + format_count(other.recomputed) + (other.recomputed == 1 ? " layer" : " layers")
               : "");

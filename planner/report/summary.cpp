@@ -74,7 +74,9 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   part.how = program.replicas > 1 ? plural(program.replicas, "replica") + ", " + plural(rows, "sample") + " each"
                                   : plural(rows, "sample");
   if (stages > 1) {
-    part.how = plural(stages, "stage") + " (" + std::string(name_of(program.schedule)) + "), " + part.how;
+    const PipelineHint pipeline = program.pipeline();
+    const std::string order = pipeline == PipelineHint{PipelineKind::kOneFOneB} ? "1f1b" : to_text(pipeline);
+    part.how = plural(stages, "stage") + " (" + order + "), " + part.how;
   }
   if (program.micro_batches > program.replicas) {
     part.how += ", " + format_count(program.micro_batches / program.replicas) + " micro-batches";

@@ -17,9 +17,15 @@
 //     one for at least R - a · (b + h / M). The intervals are disjoint if M > a + 1; otherwise all forward passes come
 //     before all backward passes, M - 1 replaces a, and the larger one counts.
 //     With a further warm-up of x passes, a is K - 1 - s + x.
-//   - Interleaved, ZB-V, zero bubble: gradients of weights may be computed after T, and a device may have several
-//   stages, so
-//     only E + M · (f + b) + U counts. All passes take at least their sum divided by the number of devices.
+//   - Split backward passes b = i + w: earlier stages wait only for the gradients of inputs, i. The stage runs those of
+//     weights, w, at any time after them. T then has the gradients of inputs of earlier stages alone, and the last term
+//     is max(M · i + T, M · b + U) instead of M · b + max(T, U). R has the gradients of inputs of later stages.
+//   - Zero bubble: a stage has at most 2 · (K - s) micro-batches in flight, so that a = 2 · (K - s) - 1 bounds its
+//     forward passes in the first interval. Gradients of weights may fill the second one, which does not count.
+//   - Pipelines other than 1F1B with one head pass for the step have all forward passes before all backward passes, as
+//     GPipe has.
+//   - Several stages on a device: other stages may run while a stage waits, so only the first sum counts for each stage
+//     alone. All passes and updates also take at least their sum divided by the number of devices.
 //   - GPipe, again: the forward phase up to the last stage takes at least the largest E + M · f + R's forward part over
 //     all stages, and the backward phase the largest R's backward part + M · b + max(T, U). The stages may be
 //     different.
@@ -58,7 +64,26 @@ PassPaths paths_of(const ChainPasses& passes, const CutPositions& cuts) {
   return passes.times.size() <= kMostLayers ? PassPaths(passes, cuts) : PassPaths({passes.times, {}}, {});
 }
 
+ChainPasses input_gradients(const BoundChain& chain) {
+  ChainPasses passes = chain.backward;
+  for (size_t l = 0; l < passes.times.size(); ++l) {
+    passes.times[l] = std::max(0.0, passes.times[l] - chain.weight_gradients[l]);
+  }
+  return passes;
+}
+
 Seconds positive(Seconds time) { return std::max(time, 0.0); }
+
+// Whether all forward passes come before all backward passes.
+bool forward_first(const BoundSetting& setting) {
+  return setting.pipeline == PipelineKind::kGpipe ||
+         (setting.pipeline > PipelineKind::kOneFOneB && setting.head_passes == 1);
+}
+
+bool splits(const BoundSetting& setting) {
+  return splits_backward(setting.pipeline) ||
+         (setting.pipeline == PipelineKind::kInterleaved && setting.head_passes == 1);
+}
 
 }  // namespace
 
@@ -66,73 +91,86 @@ StepBound::StepBound(const BoundChain& chain)
     : layers_(static_cast<int>(chain.forward.times.size())),
       cuts_(positions_of(chain)),
       forward_(paths_of(chain.forward, cuts_)),
-      backward_(paths_of(chain.backward, cuts_)) {
+      backward_(paths_of(chain.backward, cuts_)),
+      input_(paths_of(input_gradients(chain), cuts_)) {
   for (size_t l = 0; l < chain.returns.size(); ++l) {
-    returning_.push_back(returning_.back() + (chain.returns[l] ? 1 : 0));
+    passes_back_.push_back(passes_back_.back() + (chain.returns[l] ? 1 : 0));
     gradients_.push_back(gradients_.back() + static_cast<double>(chain.gradients[l]));
     states_.push_back(states_.back() + static_cast<double>(chain.states[l]));
   }
 }
 
+const PassPaths& StepBound::returning(const BoundSetting& setting) const {
+  return splits(setting) ? input_ : backward_;
+}
+
 StepBound::StageTimes StepBound::times(const BoundSetting& setting, int stage, int begin, int end) const {
   const auto from = static_cast<size_t>(begin);
   const auto to = static_cast<size_t>(end);
+  const PassPaths& back = returning(setting);
+  const Seconds hand_over = passes_back_[to] > passes_back_[from] ? setting.hand_over : 0;
   StageTimes times;
   times.forward = setting.forward * forward_.sum(begin, end) + setting.hand_over;
-  times.backward =
-      setting.backward * backward_.sum(begin, end) + (returning_[to] > returning_[from] ? setting.hand_over : 0);
-  times.zeroing = setting.seconds_per_zeroed_byte * (gradients_[to] - gradients_[from]);
-  times.before = setting.forward * forward_.earlier(begin, end);
+  times.backward = setting.backward * backward_.sum(begin, end) + hand_over;
+  times.input = setting.backward * back.sum(begin, end) + hand_over;
+  const Seconds zeroing = setting.seconds_per_zeroed_byte * (gradients_[to] - gradients_[from]);
   const Seconds update = setting.seconds_per_gradient_byte * (gradients_[to] - gradients_[from]) +
                          setting.seconds_per_state_byte * (states_[to] - states_[from]) +
                          setting.head_update[static_cast<size_t>(stage)];
-  times.update = update;
-  times.after = std::max(setting.backward * backward_.earlier(begin, end), update);
-  const Seconds there = forward_.later(begin, end);
-  const Seconds back = backward_.later(begin, end);
-  times.later = there < 0 || back < 0 ? -1 : setting.forward * there + setting.backward * back;
+  const Seconds waits = setting.micro_batches * times.input + (splits(setting) ? 0 : zeroing) +
+                        setting.backward * back.earlier(begin, end);
+  times.rest = std::max(waits, setting.micro_batches * times.backward + zeroing + update);
+  times.before = setting.forward * forward_.earlier(begin, end);
+  times.there = end == layers_ ? 0 : forward_.later(begin, end);
+  times.back = end == layers_ ? 0 : back.later(begin, end);
+  times.there *= times.there < 0 ? 1 : setting.forward;
+  times.back *= times.back < 0 ? 1 : setting.backward;
   return times;
 }
 
 Seconds StepBound::load(const BoundSetting& setting, int stage, int begin, int end) const {
   const StageTimes t = times(setting, stage, begin, end);
-  const double all = setting.micro_batches;
-  if (setting.pipeline > PipelineKind::kOneFOneB) {
-    return t.before + all * (t.forward + t.backward) + t.zeroing + t.update;
-  }
-  const Seconds passes = t.before + all * (t.forward + t.backward) + t.zeroing + t.after;
+  const Seconds passes = t.before + setting.micro_batches * t.forward + t.rest;
   const Seconds head = setting.head[static_cast<size_t>(stage)];
   const Seconds own = passes + setting.head_passes * head;
-  if (end == layers_ || t.later < 0) {
+  if (end == layers_ || t.there < 0 || t.back < 0) {
     return own;
   }
+  const Seconds later = t.there + t.back;
   const Seconds last_head = setting.head[static_cast<size_t>(setting.stages) - 1];
-  if (setting.pipeline == PipelineKind::kGpipe) {
-    return std::max(own, passes + t.later + setting.head_passes * last_head);
+  if (forward_first(setting)) {
+    return std::max(own, passes + later + setting.head_passes * last_head);
   }
-  if (setting.head_passes != 0 && setting.head_passes != setting.micro_batches) {
+  if ((setting.head_passes != 0 && setting.head_passes != setting.micro_batches) || setting.ranks < setting.stages) {
     return own;
   }
-  const int filling = setting.stages - 1 - stage + setting.warm_up;
+  const bool is_split = splits(setting);
+  const int filling = is_split ? 2 * (setting.stages - stage) - 1 : setting.stages - 1 - stage + setting.warm_up;
   const int between = std::min(filling, setting.micro_batches - 1);
   // The path of a micro-batch goes through its head pass on the last stage.
-  const Seconds path = setting.head_passes > 0 ? t.later + last_head - head : t.later;
+  const Seconds path = setting.head_passes > 0 ? later + last_head - head : later;
   const Seconds other = setting.head_passes > 0 ? head : 0;
   const Seconds first = positive(path - between * (t.forward + other));
-  const Seconds last = positive(path - between * (t.backward + other));
+  const Seconds last = is_split ? 0 : positive(path - between * (t.backward + other));
   return own + (setting.micro_batches > filling + 1 ? first + last : std::max(first, last));
+}
+
+Seconds StepBound::shared_work(const BoundSetting& setting) const {
+  const Seconds work = setting.micro_batches * all_passes(setting) +
+                       (setting.seconds_per_gradient_byte + setting.seconds_per_zeroed_byte) * gradients_.back() +
+                       setting.seconds_per_state_byte * states_.back();
+  return work / setting.ranks + setting.head_passes * std::ranges::min(setting.head) +
+         std::ranges::min(setting.head_update);
 }
 
 Seconds StepBound::forward_phase(const BoundSetting& setting, int stage, int begin, int end) const {
   const StageTimes t = times(setting, stage, begin, end);
-  const Seconds later = end == layers_ ? 0 : forward_.later(begin, end);
-  return later < 0 ? 0 : t.before + setting.micro_batches * t.forward + setting.forward * later;
+  return t.there < 0 ? 0 : t.before + setting.micro_batches * t.forward + t.there;
 }
 
 Seconds StepBound::backward_phase(const BoundSetting& setting, int stage, int begin, int end) const {
   const StageTimes t = times(setting, stage, begin, end);
-  const Seconds later = end == layers_ ? 0 : backward_.later(begin, end);
-  return later < 0 ? 0 : t.after + t.zeroing + setting.micro_batches * t.backward + setting.backward * later;
+  return t.back < 0 ? 0 : t.rest + t.back;
 }
 
 template <typename Load>
@@ -184,7 +222,10 @@ Seconds StepBound::least(const BoundSetting& setting, Seconds enough) const {
         [this, &setting, member](int stage, int begin, int end) { return (this->*member)(setting, stage, begin, end); };
   };
   Seconds bound = least_largest(setting, bind(&StepBound::load), enough);
-  if (setting.pipeline == PipelineKind::kGpipe && setting.stages > 1 && bound < enough) {
+  if (setting.ranks < setting.stages) {
+    bound = std::min(enough, std::max(bound, shared_work(setting)));
+  }
+  if (forward_first(setting) && setting.stages > 1 && bound < enough) {
     const Seconds heads = setting.head_passes * setting.head.back();
     const Seconds phases = least_largest(setting, bind(&StepBound::forward_phase), kInfinity) + heads +
                            least_largest(setting, bind(&StepBound::backward_phase), kInfinity);
@@ -194,7 +235,7 @@ Seconds StepBound::least(const BoundSetting& setting, Seconds enough) const {
 }
 
 Seconds StepBound::all_passes(const BoundSetting& setting) const {
-  const int back = returning_.back() > 0 ? 1 : 0;  // a stage without a backward pass has no hand-over for it
+  const int back = passes_back_.back() > 0 ? 1 : 0;  // a stage without a backward pass has no hand-over for it
   return setting.forward * forward_.sum(0, layers_) + setting.backward * backward_.sum(0, layers_) +
          (setting.stages + back) * setting.hand_over;
 }

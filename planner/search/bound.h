@@ -14,6 +14,8 @@ namespace xrun::planner {
 struct BoundChain {
   ChainPasses forward;
   ChainPasses backward;
+  std::vector<Seconds>
+      weight_gradients;          // index: layer; the part of `backward` that only computes gradients of weights
   std::vector<bool> returns;     // index: layer; whether it has a backward pass
   std::vector<Bytes> gradients;  // bytes of one partial of the gradients that the layer's stage updates alone
   std::vector<Bytes> states;     // bytes of their weights with all optimizer states
@@ -30,9 +32,9 @@ struct BoundSetting {
   int warm_up = 0;     // PipelineHint::warm_up
   double forward = 1;  // the time of a pass over a micro-batch, in units of the chain's times
   double backward = 1;
-  Seconds hand_over = 0;  // added to each pass of a stage
-  int head_passes = 0;
-  std::vector<Seconds> head;             // least time of a head pass on a device of the stage
+  Seconds hand_over = 0;      // added to each pass of a stage
+  int head_passes = 0;        // 1: all forward passes come before all backward passes, unless the pipeline is 1F1B
+  std::vector<Seconds> head;  // least time of a head pass on a device of the stage
   std::vector<Seconds> head_update;      // least time of the updates of heads on that device after the passes
   double seconds_per_gradient_byte = 0;  // in the updates after the last pass
   double seconds_per_state_byte = 0;
@@ -59,13 +61,18 @@ class StepBound {
   struct StageTimes {
     Seconds forward = 0;
     Seconds backward = 0;
-    Seconds zeroing = 0;  // in the first backward pass
-    Seconds before = 0;   // least time before the first pass of the stage
-    Seconds after = 0;    // least time after its last pass
-    Seconds update = 0;   // the part of `after` on the device of the stage
-    Seconds later = -1;   // least time of a micro-batch on later stages, there and back; negative: unknown
+    Seconds input = 0;   // the part of `backward` for which earlier stages wait
+    Seconds before = 0;  // least time before the first pass of the stage
+    Seconds rest = 0;    // least time of all its backward passes, with the passes and updates after them
+    // Least times of a micro-batch on later stages, in both directions; negative: unknown.
+    Seconds there = -1;
+    Seconds back = -1;
   };
   StageTimes times(const BoundSetting& setting, int stage, int begin, int end) const;
+  // The paths of the passes for which earlier stages wait: backward passes or, if these are split, input gradients.
+  const PassPaths& returning(const BoundSetting& setting) const;
+  // The time of a device's share of all work if devices have several stages.
+  Seconds shared_work(const BoundSetting& setting) const;
   Seconds load(const BoundSetting& setting, int stage, int begin, int end) const;
   Seconds forward_phase(const BoundSetting& setting, int stage, int begin, int end) const;
   Seconds backward_phase(const BoundSetting& setting, int stage, int begin, int end) const;
@@ -80,7 +87,8 @@ class StepBound {
   CutPositions cuts_;
   PassPaths forward_;
   PassPaths backward_;
-  std::vector<int> returning_{0};     // layers with a backward pass before a position
+  PassPaths input_;                   // without gradients of weights
+  std::vector<int> passes_back_{0};   // layers with a backward pass before a position
   std::vector<double> gradients_{0};  // bytes of the layers before a position
   std::vector<double> states_{0};
 };

@@ -72,6 +72,7 @@ BoundChain bound_chain(const Module& module, const Chain& chain, const CostModel
   const Graph& graph = module.graph;
   BoundChain made{.forward = {.times = bound_times(chain.forward_time, chain, cost, false), .pairs = {}},
                   .backward = {.times = bound_times(chain.backward_time, chain, cost, true), .pairs = {}},
+                  .weight_gradients = chain.weight_gradient_time,
                   .joined = chain.joined,
                   .last_cut = chain.last_cut};
   const std::map<ParamId, double> counted = counted_weights(module, chain);
@@ -251,7 +252,7 @@ Result<std::vector<Setting>> Certifier::in_order(std::vector<Setting> settings) 
   for (const Setting& setting : settings) {
     XRUN_ASSIGN(const Heads* own, heads(setting));
     const BoundSetting times = bound_setting(setting, *own);
-    const Seconds pipeline = bound_.all_passes(times) * (times.micro_batches + times.stages - 1) / times.stages +
+    const Seconds pipeline = bound_.all_passes(times) * (times.micro_batches + times.ranks - 1) / times.ranks +
                              times.head_passes * own->pass[0];
     timed.emplace_back(std::max(pipeline, work(setting, times, *own) / input_.machine.parallel_workers()), setting);
   }

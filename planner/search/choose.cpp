@@ -1,19 +1,18 @@
 // The candidate with the least estimated time is tried next. Estimates of different kinds cannot be compared well, and
 // neither kept logits of heads nor all memory are part of them, so the programs that are made correct the estimates of
-// the candidates that are left (planner/search/corrections.h). First there are a few programs of several kinds; then,
-// only candidates that are predicted faster than the best program are tried.
+// the candidates that are left (planner/search/corrections.h). First there are a few programs of several kinds, with
+// GPipe and 1F1B; then, only candidates that are predicted faster than the best program are tried.
 //
 // If that finds no program that fits, every candidate is doubted. After the first candidate of a kind does not fit, the
 // candidates of this kind that need the least memory (the leanest) are tried next, with recomputation of everything:
-// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and one
-// for each later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if
-// micro-batches are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the
-// sweep at the end of the step, but a head with one pass does not, so both pipelines are tried.
+// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and each
+// later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if micro-batches
+// are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the sweep at the
+// end of the step, a head with one pass does not, so both are tried. Other pipelines need no less memory than 1F1B.
 //
 // If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
-// memory of workers), no candidate of the kind fits. The kinds that are leanest by the estimate of the partition are
-// tried once: if none of them comes near the limits, all kinds are given up. After a program that fits, candidates are
-// again tried in the order of their corrected times.
+// memory of workers), no candidate of the kind fits. The leanest kinds by the estimate of the partition are tried once:
+// if none comes near the limits, all kinds are given up. Otherwise candidates are tried by time again.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -56,10 +55,11 @@ class Chooser {
       : input_(input), candidates_(candidates), limits_(limits), effort_(effort), corrections_(input.search, limits) {
     for (const Candidate& candidate : candidates) {
       const Candidate*& leanest = kind_of(candidate).leanest[candidate.setting.pipeline];
-      if (leanest == nullptr || candidate.setting.micro_batches > leanest->setting.micro_batches) {
+      if (leanest == nullptr || is_leaner(candidate.setting, leanest->setting)) {
         leanest = &candidate;
       }
       open_.push_back({&candidate});
+      any_plain_ = any_plain_ || candidate.setting.is_plain();
     }
   }
 
@@ -90,7 +90,8 @@ class Chooser {
         break;
       }
       if (corrections_.is_outdated(*next)) {
-        XRUN_TRY(corrections_.renew(*next));
+        XRUN_ASSIGN(const bool slower, corrections_.learn_from_twin(*next, open_));
+        XRUN_TRY(slower ? Status() : corrections_.renew(*next));
       } else {
         XRUN_TRY(attempt(*next));
       }
@@ -109,7 +110,7 @@ class Chooser {
     }
     OpenCandidate* next = nullptr;
     OpenCandidate* faster = nullptr;
-    std::tuple<int64_t, int, int, int> least;
+    PlanOrder least;
     Seconds least_faster = best_;
     for (OpenCandidate& one : open_) {
       const KindState& kind = kind_of(*one.candidate);
@@ -120,8 +121,9 @@ class Chooser {
       // With one stage, 1F1B is no faster than GPipe, and only needs less memory.
       const Setting& setting = one.candidate->setting;
       const bool alike = kind.fitted > 0 && setting.stages == 1 && setting.pipeline == PipelineKind::kOneFOneB;
-      const auto place = order_of(setting, step);
-      if (first && kind.fitted < effort_.of_kind && !alike && (next == nullptr || place < least)) {
+      const bool usual = effort_.wanted == 1 || setting.is_plain() == any_plain_;
+      const bool wanted = first && usual && kind.fitted < effort_.of_kind && !alike;
+      if (const PlanOrder place = order_of(setting, step); wanted && (next == nullptr || place < least)) {
         next = &one;
         least = place;
       }
@@ -183,6 +185,7 @@ class Chooser {
     XRUN_ASSIGN(Fitted made, realise(input_, one.now()));
     corrections_.learn_memory(made);
     if (limits_.hold(made)) {
+      one.fits = true;
       XRUN_ASSIGN(Fitted best, best_variant(input_, limits_, std::move(made)));
       corrections_.learn_time(best, one.now().least_step(), lacks_logits(input_, best));
       add(std::move(best));
@@ -303,14 +306,15 @@ class Chooser {
     const bool all_left = std::ranges::all_of(kinds_, [](const auto& each) { return each.second.left; });
     std::vector<std::pair<double, KindState*>> order;
     for (auto& [key, kind] : kinds_) {
+      if ((kind.left && !all_left) || is_plain(key) != any_plain_) {
+        continue;
+      }
       double least = HUGE_VAL;
       for (const auto& [pipeline, candidate] : kind.leanest) {
         XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(*candidate));
         least = lean ? std::min(least, limits_.share(*lean)) : least;
       }
-      if (!kind.left || all_left) {
-        order.emplace_back(least, &kind);
-      }
+      order.emplace_back(least, &kind);
     }
     std::ranges::stable_sort(order, {}, [](const auto& each) { return each.first; });
     for (size_t i = 0; i < std::min(most, order.size()); ++i) {
@@ -327,6 +331,7 @@ class Chooser {
   std::map<CandidateKind, KindState> kinds_;
   std::set<const Candidate*> tried_;
   bool asked_all_ = false;
+  bool any_plain_ = false;  // hints permit GPipe or 1F1B
   Corrections corrections_;
   std::vector<OpenCandidate> open_;
   Seconds best_ = HUGE_VAL;

@@ -8,10 +8,12 @@
 
 namespace xrun::planner {
 
-// Bounds on the work of `choose`. Candidates with equal numbers of stages and replicas are one kind. Estimates of
+// Bounds on the work of `choose`. Candidates of one kind are defined in planner/search/corrections.h. Estimates of
 // different kinds cannot be compared well, so programs of several kinds are made.
 struct Effort {
-  int wanted = 6;   // make this many programs that fit, and then, unless it is 1, only of faster candidates
+  // Make this many programs that fit, with GPipe or 1F1B unless hints exclude them, and then only of candidates that
+  // are predicted faster. If it is 1, make only one program, with any pipeline.
+  int wanted = 6;
   int of_kind = 2;  // make no more of a kind among these
   int refused = 8;  // give up a kind, or the search by estimates, after this many candidates that do not fit
 };

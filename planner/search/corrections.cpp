@@ -12,7 +12,14 @@ constexpr int kMostKinds = 4;
 
 }  // namespace
 
-CandidateKind kind_of(const Setting& setting) { return {setting.stages, setting.replicas, setting.head_devices}; }
+CandidateKind kind_of(const Setting& setting) {
+  return {setting.stages, setting.ranks(), setting.replicas, setting.head_devices, setting.is_plain()};
+}
+
+bool is_leaner(const Setting& one, const Setting& other) {
+  const auto need = [](const Setting& s) { return std::tuple(-s.micro_batches, s.warm_up, s.one_head_pass); };
+  return need(one) < need(other);
+}
 
 int64_t Corrections::head_rows(const Setting& setting) const {
   return input_.module.graph.heads.empty() ? 0 : rows_of_head_pass(input_, setting);
@@ -57,7 +64,7 @@ void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
 }
 
 Seconds Corrections::step(const OpenCandidate& one) const {
-  const Seconds estimate = one.now().least_step();
+  const Seconds estimate = one.now().least_step() + (one.known == Known::kNothing ? one.more : 0);
   double ratio = HUGE_VAL;
   if (const auto kind = kinds_.find(kind_of(one.candidate->setting)); kind != kinds_.end()) {
     const int64_t most = head_rows(one.candidate->setting);
@@ -105,6 +112,35 @@ Corrections::Excess Corrections::excess_of(const OpenCandidate& one) const {
 
 bool Corrections::is_outdated(const OpenCandidate& one) const {
   return one.now().rough || (one.learned < learned_ && excess_of(one).known != Known::kNothing);
+}
+
+Result<bool> Corrections::learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open) const {
+  const Setting& own = one.candidate->setting;
+  if (own.is_plain() || one.known != Known::kNothing || one.learned == learned_ ||
+      excess_of(one).known == Known::kNothing) {
+    return false;
+  }
+  const Setting wanted{.stages = own.ranks(),
+                       .replicas = own.replicas,
+                       .micro_batches = own.micro_batches,
+                       .pipeline = PipelineKind::kOneFOneB,
+                       .head_devices = own.head_devices};
+  const auto twin =
+      std::ranges::find(open, wanted, [](const OpenCandidate& other) { return other.candidate->setting; });
+  if (twin == open.end()) {
+    return false;
+  }
+  if (!twin->closed && is_outdated(*twin)) {
+    XRUN_TRY(renew(*twin));
+  }
+  if (twin->closed && !twin->fits) {
+    one.closed = true;
+    return true;
+  }
+  const Seconds more = twin->now().predicted.step - twin->candidate->predicted.step;
+  const bool slower = more > one.more;
+  one.more = std::max(one.more, more);
+  return slower;
 }
 
 Status Corrections::renew(OpenCandidate& one) const {

@@ -13,9 +13,13 @@
 
 namespace xrun::planner {
 
-// Candidates with equal numbers of stages, replicas and devices of heads are of one kind.
-using CandidateKind = std::tuple<int, int, int>;
+// Candidates with equal numbers of stages, devices of a replica, replicas and devices of heads are of one kind if both
+// or neither have another pipeline than GPipe and 1F1B.
+using CandidateKind = std::tuple<int, int, int, int, bool>;
 CandidateKind kind_of(const Setting& setting);
+inline bool is_plain(const CandidateKind& kind) { return std::get<4>(kind); }
+// Whether a setting needs less memory than another one of its kind and pipeline.
+bool is_leaner(const Setting& one, const Setting& other);
 
 // The programs by which it is known how much memory a candidate needs beyond its estimate.
 enum class Known { kNothing, kOfOthers, kOfKind, kOwn };
@@ -27,9 +31,11 @@ struct OpenCandidate {
   Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
   int learned = 0;                        // the number of programs that were known then
   StageLimits limits = {};                // the limits of the partition for `decided`
+  Seconds more = 0;                       // the least that limits add to its step, if `known` is kNothing
   std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
   int failures = 0;                       // the number of these programs
   bool closed = false;                    // it was made, or is not within the limits
+  bool fits = false;                      // it was made, and its program is within the limits
   const Candidate& now() const { return decided ? *decided : *candidate; }
 };
 
@@ -57,6 +63,11 @@ class Corrections {
   Seconds step(const OpenCandidate& one) const;
   // Whether the candidate must be decided again before programs of it are made: it is rough, or exceeds the limits.
   bool is_outdated(const OpenCandidate& one) const;
+  // Other pipelines hold at least as many micro-batches as 1F1B. If limits exclude a candidate with another one, they
+  // add at least as much to its step as to that of its twin with 1F1B among `open`, which is decided first. Returns
+  // whether the candidate is slower than was known, or is closed, since its twin is not within the limits. Errors:
+  // those of decide.
+  Result<bool> learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open) const;
   // Decides the candidate again. It is closed if it has no cuts within the limits. Errors: those of decide.
   Status renew(OpenCandidate& one) const;
 

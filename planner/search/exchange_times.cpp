@@ -24,14 +24,9 @@ int64_t meeting_partials(const SearchInput& input, const Setting& setting, int p
   return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
 }
 
-// Schedules other than GPipe have one head pass a step only if a hint asks for it.
 bool one_pass(const Module& module, const Setting& setting) {
-  if (setting.pipeline > PipelineKind::kOneFOneB) {
-    const ShardHint* hint = find_granularity(module.schedule);
-    return hint != nullptr && hint->granularity == "step";
-  }
   if (setting.pipeline != PipelineKind::kGpipe) {
-    return false;
+    return setting.one_head_pass;
   }
   return std::none_of(module.schedule.shards.begin(), module.schedule.shards.end(),
                       [](const ShardHint& hint) { return hint.granularity == "micro_batch"; });

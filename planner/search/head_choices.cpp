@@ -181,8 +181,8 @@ Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan,
   const int states = static_cast<int>(optimizer_states(from.module).size());
   const MemoryLimits limits = memory_limits(from.module, from.machine);
   const HeadChoice now = choice_of(from.module, head);
-  const Setting setting{static_cast<int>(program.stages.size()), program.replicas, program.micro_batches,
-                        program.schedule, head_devices_of(program, from.module.schedule)};
+  Setting setting = setting_of(program);
+  setting.head_devices = head_devices_of(program, from.module.schedule);
   std::vector<HeadCost> costs;
   for (const HeadChoice& choice : single_changes(from.module, head)) {
     const auto index = static_cast<size_t>(head.head);

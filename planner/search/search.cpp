@@ -2,7 +2,7 @@
 // the step of each of them from its schedule, with updates and sums over replicas, which the objective of the partition
 // leaves out; and search for cuts with a shorter step than the best one. At the end the settings are sorted by their
 // times. In a large search, each setting first gets balanced cuts and a formula's time, and only the fastest ones take
-// these steps.
+// these steps. So do the settings with other pipelines than GPipe and 1F1B in every search.
 // Tests: tests/planner/search/search_test.cpp, tests/planner/planner_test.cpp
 #include "planner/search/search.h"
 
@@ -23,9 +23,11 @@ namespace {
 // The number of partitions of one setting that are simulated, for the reason in docs/internals/algorithms.md,
 // "Partition".
 constexpr int kSimulatedCuts = 6;
+// For a zero-bubble pipeline, each of these simulations is one of many orders.
+constexpr size_t kSearchedCuts = 2;
 
-// If the number of layers times that of settings is larger than this, the search is large: only settings whose rough
-// estimate is at most kPromising times the best time are searched further.
+// If the number of layers times that of settings with GPipe and 1F1B is larger than this, the search is large: only
+// settings whose rough estimate is at most kPromising times the best time are searched further.
 constexpr int64_t kMostWork = 100'000;
 constexpr double kPromising = 1.15;
 
@@ -126,33 +128,31 @@ void apply_remat(const SearchInput& input, const PartitionRequest& request, Part
   }
 }
 
-// Keeps the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
-// cuts, and only the memory of their stages has to be computed again.
+// Keeps the cuts of settings. If memory has no limit, settings with equal stages and micro-batches have equal cuts,
+// whatever the pipeline, and only the memory of their stages has to be computed again.
 class CutMemo {
  public:
-  const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
-    Setting plain = setting;
-    plain.pipeline = PipelineKind::kGpipe;
-    plain.head_devices = 0;
-    plain.warm_up = 0;
-    const bool free = request.cap == 0 && !request.shares_memory();
-    if (free && known_ && *known_ == plain) {
-      for (Partition& made : cuts_) {
-        for (size_t s = 0; s < made.stages.size(); ++s) {
-          const int held = micro_batches_held(request, static_cast<int>(s));
-          XRUN_CHECK(choose_recompute(request, held, made.stages[s]).fits, "there is no limit");
-        }
-      }
-      return cuts_;
+  std::vector<Partition> cut(const Setting& setting, const PartitionRequest& request) {
+    if (request.cap != 0 || request.shares_memory()) {
+      return partition(request);
     }
-    cuts_ = partition(request);
-    known_ = free ? std::optional(plain) : std::nullopt;
-    return cuts_;
+    const auto [at, added] = cuts_.try_emplace({setting.stages, setting.replicas, setting.micro_batches});
+    if (added) {
+      at->second = partition(request);
+      return at->second;
+    }
+    std::vector<Partition> made = at->second;
+    for (Partition& cuts : made) {
+      for (size_t s = 0; s < cuts.stages.size(); ++s) {
+        const int held = micro_batches_held(request, static_cast<int>(s));
+        XRUN_CHECK(choose_recompute(request, held, cuts.stages[s]).fits, "there is no limit");
+      }
+    }
+    return made;
   }
 
  private:
-  std::optional<Setting> known_;
-  std::vector<Partition> cuts_;
+  std::map<std::tuple<int, int, int>, std::vector<Partition>> cuts_;
 };
 
 // Sets the memory that the stages of a candidate need, as the partition estimates it.
@@ -200,6 +200,9 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   } else {
     all = memo.cut(setting, request);
   }
+  if (setting.pipeline == PipelineKind::kZeroBubble && all.size() > kSearchedCuts) {
+    all.resize(kSearchedCuts);
+  }
   Partition best;
   Seconds least = HUGE_VAL;
   bool proven = false;
@@ -232,8 +235,9 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
 
 }  // namespace
 
-std::tuple<int64_t, int, int, int> order_of(const Setting& setting, Seconds step) {
-  return {std::llround(std::log(step) * 1e3), setting.stages, setting.micro_batches, setting.replicas};
+PlanOrder order_of(const Setting& setting, Seconds step) {
+  return {std::llround(std::log(step) * 1e3), !setting.is_plain(), setting.stages, setting.micro_batches,
+          setting.replicas};
 }
 
 Bytes Candidate::largest_node() const { return nodes.empty() ? 0 : std::ranges::max(nodes); }
@@ -248,32 +252,38 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
   std::vector<Candidate> found;
   CutMemo memo;
   size_t done = 0;
+  Seconds least = HUGE_VAL;  // of the candidates with all their cuts
   const auto decide_next = [&](const Setting& setting, Depth depth) {
     input.begin("setting " + std::to_string(++done) + " of " + std::to_string(settings.size()) + " (" +
                 to_text(setting) + ")");
     return decide_by(input, setting, input.hints.recompute, {}, memo, depth);
   };
-  const bool is_large = input.chain.size() * std::ssize(settings) > kMostWork && input.chain.size() > 0;
+  const auto plain = std::ranges::count_if(settings, &Setting::is_plain);
+  const auto decided = plain > 0 ? plain : std::ssize(settings);  // hints may ask for another pipeline
+  const bool is_large = input.chain.size() * decided > kMostWork && input.chain.size() > 0;
   for (const Setting& setting : settings) {
     if (!found.empty() && input.is_over()) {
       break;
     }
-    XRUN_ASSIGN(std::vector<Candidate> best, decide_next(setting, is_large ? Depth::kRough : Depth::kFull));
+    const bool is_rough = is_large || (plain > 0 && !setting.is_plain());
+    XRUN_ASSIGN(std::vector<Candidate> best, decide_next(setting, is_rough ? Depth::kRough : Depth::kFull));
+    least = best.empty() || is_rough ? least : std::min(least, best[0].predicted.step);
     std::move(best.begin(), best.end(), std::back_inserter(found));
   }
-  if (is_large) {
-    std::ranges::stable_sort(found, {}, [](const Candidate& c) { return c.predicted.step; });
-    Seconds least = HUGE_VAL;
-    done = 0;
-    for (Candidate& candidate : found) {
-      if (candidate.predicted.step > kPromising * least || (least < HUGE_VAL && input.is_over())) {
-        break;
-      }
-      XRUN_ASSIGN(std::vector<Candidate> best, decide_next(candidate.setting, Depth::kFull));
-      XRUN_CHECK(!best.empty(), "the setting has cuts");
-      least = std::min(least, best[0].predicted.step);
-      candidate = std::move(best[0]);
+  std::ranges::stable_sort(found, {}, [](const Candidate& c) { return c.predicted.step; });
+  done = 0;
+  for (Candidate& candidate : found) {
+    const double promising = candidate.setting.is_plain() || plain == 0 ? kPromising : 1.0;
+    if (!candidate.rough || candidate.predicted.step > promising * least) {
+      continue;
     }
+    if (least < HUGE_VAL && input.is_over()) {
+      break;
+    }
+    XRUN_ASSIGN(std::vector<Candidate> best, decide_next(candidate.setting, Depth::kFull));
+    XRUN_CHECK(!best.empty(), "the setting has cuts");
+    least = std::min(least, best[0].predicted.step);
+    candidate = std::move(best[0]);
   }
   std::ranges::stable_sort(found, {}, [](const Candidate& c) { return order_of(c.setting, c.predicted.step); });
   return found;

@@ -51,8 +51,10 @@ struct Candidate {
 };
 
 // Returns a key that orders plans by their setting and step: first the time rounded to thousandths, since smaller
-// differences are below the accuracy of a prediction; then the numbers of stages, micro-batches and replicas.
-std::tuple<int64_t, int, int, int> order_of(const Setting& setting, Seconds step);
+// differences are below the accuracy of a prediction; then whether the pipeline is another one than GPipe and 1F1B, and
+// the numbers of stages, micro-batches and replicas.
+using PlanOrder = std::tuple<int64_t, bool, int, int, int>;
+PlanOrder order_of(const Setting& setting, Seconds step);
 
 // The memory that the stages of a pipeline may hold; 0: no limit. The limits of several stages together are only for
 // Recompute::kAuto.
@@ -68,9 +70,10 @@ Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& s
                                       const StageLimits& limits = {});
 
 // Returns one candidate for each setting that has a decision, fastest first. If there are very many layers and
-// settings, the slow candidates are rough. Among equally fast candidates, those with fewer stages come first, then
-// those with fewer micro-batches, then those with fewer replicas. If the search is over early, the settings that were
-// not reached have no candidate or a rough one; the first ones that have a decision are always reached.
+// settings, the slow candidates are rough; so are those with other pipelines than GPipe and 1F1B that are estimated to
+// be slower than the best one with these. Equally fast candidates are ordered by order_of. If the search is over early,
+// the settings that were not reached have no candidate or a rough one; the first ones that have a decision are always
+// reached.
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);
 
 // Returns the decision for inference, whose graph has no loss and no backward part, with the cuts, devices and shards

@@ -1,5 +1,6 @@
-// Lists the settings of a search. For each number of stages, micro-batches and replicas that the batch and the devices
-// permit and no hint excludes, there is a setting for each pipeline and each placement of heads. Combinations that
+// Lists the settings of a search. For each number of devices, micro-batches and replicas that the batch and the machine
+// permit and no hint excludes, there is a setting for each pipeline, each granularity of head passes and each placement
+// of heads. Combinations that
 // cannot be faster than others are left out to bound the search, unless a hint asks for them. A hint that no
 // setting can meet is rejected first, with the values that it could have (hint_checks.cpp). If no setting remains, the
 // hints exclude one another.
@@ -13,6 +14,11 @@ namespace {
 // The maximum number of micro-batches, unless a hint, replicas or accumulation require more. With more micro-batches,
 // starting the passes of a micro-batch takes longer than the passes themselves.
 constexpr int64_t kMostMicroBatches = 64;
+
+// The most stages on a device and in all, unless a hint asks for more. With more stages, hand-overs and transfers take
+// more time than shorter waits save.
+constexpr int kMostChunks = 4;
+constexpr int kMostChunkedStages = 16;
 
 int devices_of_first_node(const Machine& machine) {
   int count = 0;
@@ -35,19 +41,19 @@ class SettingList {
         partials_(deterministic ? static_cast<int>(std::min<int64_t>(4, blocks_)) : 0),
         first_node_(devices_of_first_node(machine)),
         heads_move_(first_node_ < machine.devices && !module.graph.heads.empty() && !places_heads(schedule_)),
-        counts_(micro_batch_counts(train_)) {
-    const ShardHint* granularity = find_granularity(schedule_);
-    whole_step_ = granularity != nullptr && granularity->granularity == "step";
-  }
+        has_heads_(!module.graph.heads.empty()),
+        may_share_weights_(
+            std::ranges::any_of(module.graph.params, [](const Parameter& param) { return param.tied.valid(); })),
+        granularity_(find_granularity(schedule_)),
+        counts_(micro_batch_counts(train_)) {}
 
   void add_all(int64_t layers) {
-    const int chunks = schedule_.pipeline ? schedule_.pipeline->value.stages_of_device() : 1;
-    for (int ranks = 1; ranks <= std::min<int64_t>(devices_, layers / chunks); ++ranks) {
-      const int stages = ranks * chunks;
+    layers_ = layers;
+    for (int ranks = 1; ranks <= std::min<int64_t>(devices_, layers); ++ranks) {
       for (int replicas = 1; replicas <= std::min(devices_ / ranks, kMostReplicas); ++replicas) {
-        if (in_range(stages, schedule_.stages) && in_range(replicas, schedule_.replicas) && blocks_ % replicas == 0 &&
+        if (in_range(replicas, schedule_.replicas) && blocks_ % replicas == 0 &&
             (partials_ == 0 || partials_ % replicas == 0)) {
-          add_counts(stages, replicas);
+          add_counts(ranks, replicas);
         }
       }
     }
@@ -58,8 +64,8 @@ class SettingList {
   bool early_backward = false;
 
  private:
-  // Adds the settings of these stages and replicas with each number of micro-batches.
-  void add_counts(int stages, int replicas) {
+  // Adds the settings of these devices and replicas with each number of micro-batches.
+  void add_counts(int ranks, int replicas) {
     // The first steps of a growing batch have 1 / `times` of the micro-batches.
     const int64_t times = train_.growth ? train_.growth->times : 1;
     for (const int64_t count : counts_) {
@@ -67,32 +73,67 @@ class SettingList {
                               ? count == schedule_.micro_batches->value
                               : count <= std::max<int64_t>({kMostMicroBatches, replicas * times, train_.accumulated()});
       if (wanted && count % (replicas * times) == 0) {
-        add_pipelines(stages, replicas, count);
+        for (const PipelineHint& hint : pipelines(ranks, count / replicas)) {
+          add_granularities({.stages = ranks * hint.stages_of_device(),
+                             .replicas = replicas,
+                             .micro_batches = static_cast<int>(count),
+                             .pipeline = hint.kind,
+                             .chunks = hint.stages_of_device(),
+                             .warm_up = static_cast<int>(hint.warm_up)});
+        }
       }
     }
   }
 
-  void add_pipelines(int stages, int replicas, int64_t count) {
+  // Returns the pipelines for `count` micro-batches on `ranks` devices: those whose orders may differ.
+  std::vector<PipelineHint> pipelines(int ranks, int64_t count) const {
     if (schedule_.pipeline) {
-      const PipelineHint& hint = schedule_.pipeline->value;
-      add_pipeline({.stages = stages,
-                    .replicas = replicas,
-                    .micro_batches = static_cast<int>(count),
-                    .pipeline = hint.kind,
-                    .chunks = hint.stages_of_device(),
-                    .warm_up = static_cast<int>(hint.warm_up)});
+      return {schedule_.pipeline->value};
+    }
+    std::vector<PipelineHint> all{{.kind = PipelineKind::kGpipe}};
+    if (count == 1) {
+      return all;
+    }
+    all.push_back({.kind = PipelineKind::kOneFOneB});
+    if (ranks == 1) {
+      return all;
+    }
+    // One more forward pass, and as many as hide transfers that take as long as a pass.
+    for (const int warm_up : {1, ranks - 1}) {
+      if (warm_up < count && warm_up != all.back().warm_up) {
+        all.push_back({.kind = PipelineKind::kOneFOneB, .warm_up = warm_up});
+      }
+    }
+    all.push_back({.kind = PipelineKind::kZeroBubble});
+    if (!may_share_weights_) {
+      all.push_back({.kind = PipelineKind::kZbV});
+      for (int chunks = 2; chunks <= kMostChunks && ranks * chunks <= kMostChunkedStages; ++chunks) {
+        all.push_back({.kind = PipelineKind::kInterleaved, .chunks = chunks});
+      }
+    }
+    return all;
+  }
+
+  // Adds a setting with each granularity of head passes that hints permit.
+  void add_granularities(Setting setting) {
+    if (setting.stages > layers_ || !in_range(setting.stages, schedule_.stages)) {
       return;
     }
-    for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
-      if (kind == PipelineKind::kGpipe || count != replicas) {
-        add_pipeline({stages, replicas, static_cast<int>(count), kind});
-      }
+    const bool chooses =
+        has_heads_ && setting.pipeline > PipelineKind::kOneFOneB && setting.micro_batches > setting.replicas;
+    if (!chooses || !granularity_ || granularity_->granularity != "step") {
+      add_pipeline(setting);
+    }
+    if (chooses && (!granularity_ || granularity_->granularity == "step")) {
+      setting.one_head_pass = true;
+      add_pipeline(setting);
     }
   }
 
   void add_pipeline(Setting setting) {
     // A single head pass for the whole step requires all forward passes before the first backward pass.
-    if (whole_step_ && setting.pipeline == PipelineKind::kOneFOneB && setting.micro_batches != setting.replicas) {
+    const bool whole_step = granularity_ != nullptr && granularity_->granularity == "step";
+    if (whole_step && setting.pipeline == PipelineKind::kOneFOneB && setting.micro_batches != setting.replicas) {
       early_backward = true;
       return;
     }
@@ -114,11 +155,14 @@ class SettingList {
   const TrainSpec& train_;
   const ScheduleSpec& schedule_;
   int devices_;
-  int64_t blocks_;           // row blocks of the batch
-  int partials_;             // gradient partials, which replicas share equally; 0: any number of replicas
-  int first_node_;           // number of devices of the first node
-  bool heads_move_;          // in a cluster: settings with heads only on the first node are also tried
-  bool whole_step_ = false;  // a hint asks for a single head pass in each step
+  int64_t blocks_;   // row blocks of the batch
+  int partials_;     // gradient partials, which replicas share equally; 0: any number of replicas
+  int first_node_;   // number of devices of the first node
+  bool heads_move_;  // in a cluster: settings with heads only on the first node are also tried
+  bool has_heads_;
+  bool may_share_weights_;        // stages may share a weight, so that a device may have only one of them
+  const ShardHint* granularity_;  // the hint for head passes; null: none
+  int64_t layers_ = 0;            // the most stages into which the layers can be cut
   std::vector<int64_t> counts_;
 };
 
@@ -127,6 +171,17 @@ class SettingList {
 bool permits(PipelineKind pipeline, int ranks, int chunks, int micro_batches) {
   const bool groups = pipeline == PipelineKind::kInterleaved && chunks > 1;
   return !groups || micro_batches % std::max(1, micro_batches / ranks) == 0;
+}
+
+Setting setting_of(const Program& program) {
+  return {.stages = static_cast<int>(program.stages.size()),
+          .replicas = program.replicas,
+          .micro_batches = program.micro_batches,
+          .pipeline = program.schedule,
+          .chunks = program.stages_of_device(),
+          .warm_up = program.warm_up,
+          .one_head_pass = program.schedule > PipelineKind::kOneFOneB && !program.heads.empty() &&
+                           program.heads[0].rows == program.batch && program.micro_batches > program.replicas};
 }
 
 bool places_heads(const ScheduleSpec& schedule) {
@@ -155,13 +210,9 @@ std::string to_text(const Setting& setting) {
   }
   text += ", micro_batches = " + std::to_string(setting.micro_batches);
   if (setting.pipeline != PipelineKind::kGpipe) {
-    text += ", pipeline = " + std::string(word_of(setting.pipeline));
-    if (setting.pipeline == PipelineKind::kInterleaved && setting.chunks > 1) {
-      text += "(chunks=" + std::to_string(setting.chunks) + ")";
-    } else if (setting.warm_up > 0) {
-      text += "(warm_up=" + std::to_string(setting.warm_up) + ")";
-    }
+    text += ", pipeline = " + to_text(setting.hint());
   }
+  text += setting.one_head_pass ? ", one head pass" : "";
   if (setting.head_devices > 0) {
     text += ", heads on " + std::to_string(setting.head_devices) + (setting.head_devices == 1 ? " device" : " devices");
   }

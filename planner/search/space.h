@@ -1,5 +1,5 @@
-// The space of a search: lists every legal combination of stages, replicas and micro-batches under the hints of a
-// schedule. If a hint cannot be met, the error names the hint and the values that are possible.
+// The space of a search: lists the legal combinations of stages, replicas, micro-batches and pipelines under the hints
+// of a schedule. If a hint cannot be met, the error names the hint and the values that are possible.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "graph/module.h"
 #include "planner/partition/partition.h"
 #include "planner/program/machine.h"
+#include "planner/program/program.h"
 #include "planner/search/chain.h"
 
 namespace xrun::planner {
@@ -20,9 +21,19 @@ struct Setting {
   int head_devices = 0;  // the shards of heads are on the first `head_devices` devices; 0: on all, or as in hints
   int chunks = 1;        // stages on each device of a replica
   int warm_up = 0;       // PipelineHint::warm_up
+  // Whether a step has one head pass, and all forward passes come before all backward passes. It is for pipelines other
+  // than GPipe and 1F1B: under GPipe, hints alone decide this, and 1F1B has a head pass for each micro-batch.
+  bool one_head_pass = false;
   int ranks() const { return stages / chunks; }  // devices of a replica
+  // Whether the pipeline is GPipe, or 1F1B with the usual warm-up.
+  bool is_plain() const { return pipeline <= PipelineKind::kOneFOneB && warm_up == 0; }
+  // Returns the hint that asks for the pipeline.
+  PipelineHint hint() const { return {pipeline, warm_up, pipeline == PipelineKind::kInterleaved ? chunks : 2}; }
   bool operator==(const Setting&) const = default;
 };
+
+// Returns the setting from which a program was made, without `head_devices`.
+Setting setting_of(const Program& program);
 
 // Whether a pipeline of `ranks` devices with `chunks` stages each can run `micro_batches` micro-batches in the order of
 // a schedule. kInterleaved needs groups of equal size, of at least `ranks` micro-batches unless there are fewer.

@@ -38,6 +38,7 @@ StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, con
                                 input.module.train.batch * setting.replicas / setting.micro_batches)),
       updates_(input, setting),
       head_passes_(heads.empty() ? 0 : static_cast<int>(input.module.train.batch / heads[0].rows)),
+      splits_(splits_backward(setting.pipeline) || (setting.chunks > 1 && head_passes_ == 1)),
       workers_(setting.replicas * input.machine.threads_of(0)),
       selection_(head.selection > 0 ? head.selection + input.cost.hand_over() : 0) {
   const std::set<int> devices = devices_of_heads(heads);
@@ -53,6 +54,14 @@ StepEstimate::StepEstimate(const SearchInput& input, const Setting& setting, con
   }
 }
 
+Seconds StepEstimate::weight_gradient(const PartitionStage& stage) const {
+  Seconds sum = 0;
+  for (int layer = stage.begin; layer < stage.end && splits_; ++layer) {
+    sum += request_.layers[static_cast<size_t>(layer)].weight_gradient;
+  }
+  return sum;
+}
+
 ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds> first) const {
   ScheduleRequest order = schedule_request(setting_);
   order.first = std::move(first);
@@ -62,11 +71,8 @@ ScheduleRequest StepEstimate::passes(const Partition& cuts, std::vector<Seconds>
     const PartitionStage& stage = cuts.stages[s];
     order.forward.push_back(stage.forward + hand_over);
     order.backward.push_back(stage.backward + hand_over);
-    if (splits_backward(setting_.pipeline) || (setting_.chunks > 1 && head_passes_ == 1)) {
-      Seconds weights = 0;
-      for (int layer = stage.begin; layer < stage.end; ++layer) {
-        weights += request_.layers[static_cast<size_t>(layer)].weight_gradient;
-      }
+    if (splits_) {
+      const Seconds weights = weight_gradient(stage);
       order.input_gradient.push_back(stage.backward - weights + hand_over);
       order.weight_gradient.push_back(weights + hand_over);
     }
@@ -166,6 +172,20 @@ Prediction StepEstimate::predict(const Partition& cuts) const {
           .exposed_comm = exchanges_.of_pass() * head_passes_};
 }
 
+// The busiest device also waits while a micro-batch passes the other devices: for their passes there and back, of which
+// gradients of weights take no part. With a head pass for each micro-batch, such gradients fill a part of the wait.
+Seconds StepEstimate::passes_roughly(const Partition& cuts) const {
+  std::vector<Seconds> busy(has_shards_.size(), 0);
+  Seconds wait = 0;
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    const PartitionStage& stage = cuts.stages[s];
+    const Seconds weights = weight_gradient(stage);
+    busy[static_cast<size_t>(ranks_[s])] += stage.time() + (splits_ ? 3 : 2) * input_.cost.hand_over();
+    wait = std::max(wait, stage.time() - (head_passes_ == 1 ? 1 : 2) * weights);
+  }
+  return request_.micro_batches * std::ranges::max(busy) + (setting_.ranks() - 1) * wait;
+}
+
 Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
   const CostModel& cost = input_.cost;
   const Machine& machine = input_.machine;
@@ -175,12 +195,13 @@ Prediction StepEstimate::predict_roughly(const Partition& cuts) const {
     work += stage.time() * request_.micro_batches * workers_;
   }
   const Seconds hand_overs = 2 * cost.hand_over() * (request_.stages + request_.micro_batches - 1);
-  const Seconds passes = std::max(cuts.objective + hand_overs, work / machine.parallel_workers());
+  const Seconds alone = setting_.is_plain() ? cuts.objective + hand_overs : passes_roughly(cuts);
+  const Seconds passes = std::max(alone, work / machine.parallel_workers());
   Prediction predicted;
   predicted.step = passes + std::ranges::max(updates.stages) + updates.network + selection() +
                    (head_pass() * head_passes_ + head_.update) * cost.crowding(machine.devices);
   predicted.images_per_second = static_cast<double>(input_.module.train.batch) / predicted.step;
-  predicted.bubble = std::max(0.0, 1 - work / workers_ / request_.stages / predicted.step);
+  predicted.bubble = std::max(0.0, 1 - work / workers_ / setting_.ranks() / predicted.step);
   predicted.exposed_comm = exchanges_.of_pass() * head_passes_;
   return predicted;
 }

@@ -22,7 +22,8 @@ class StepEstimate {
   Schedule schedule(const Partition& cuts) const;
   Prediction predict(const Partition& cuts) const;
 
-  // Returns the objective of the partition with heads and updates, without a simulation.
+  // Returns the time of a formula for the passes, which is the objective of the partition for GPipe and 1F1B, with
+  // heads and updates; no schedule is simulated.
   Prediction predict_roughly(const Partition& cuts) const;
 
   // Returns the most time that a step saves if gradients are sent during the last backward pass of the first stage
@@ -45,6 +46,10 @@ class StepEstimate {
 
   // `first` has the times that are added to the first backward passes.
   ScheduleRequest passes(const Partition& cuts, std::vector<Seconds> first) const;
+  // The time in nodes of a stage that only compute gradients of weights; 0 if the schedule does not split passes.
+  Seconds weight_gradient(const PartitionStage& stage) const;
+  // The estimated time of the passes of a schedule other than GPipe and 1F1B.
+  Seconds passes_roughly(const Partition& cuts) const;
   Seconds head_pass() const { return head_.pass() + exchanges_.of_pass(); }
   // The time by which the selection of active classes delays the first stage.
   Seconds selection() const;
@@ -58,6 +63,7 @@ class StepEstimate {
   HeadExchanges exchanges_;
   UpdateCosts updates_;
   int head_passes_;
+  bool splits_;                   // whether backward passes are split
   int workers_;                   // the workers of all replicas of a stage
   int head_workers_ = 0;          // the workers of all devices that have shards of heads
   std::vector<int> ranks_;        // index: stage

@@ -191,7 +191,7 @@ SimulatedPlan simulated_plan(const Plan& plan, const Module& module) {
                      .settings = {{"stages", std::to_string(program.stages.size())},
                                   {"replicas", std::to_string(program.replicas)},
                                   {"micro_batches", std::to_string(program.micro_batches)},
-                                  {"pipeline", std::string(word_of(program.schedule))},
+                                  {"pipeline", to_text(program.pipeline())},
                                   {"shards", shards_of(plan, module.graph)},
                                   {"recompute", recompute_of(program)}},
                      .limit = "",

@@ -447,7 +447,7 @@ TEST(Report, ReasonsOfADecisionIncludePlansThatDecideOtherwise) {
 TEST(Report, ReasonsOfAPipelineNameTheOtherOne) {
   const Planned planned = make(2, false);
   const Alternative& other = planned.plan.alternatives.at(0);
-  ASSERT_NE(other.pipeline, planned.plan.training.schedule);
+  ASSERT_NE(other.pipeline.kind, planned.plan.training.schedule);
   EXPECT_EQ(report_why(planned.plan, "pipeline").find("  why    pipeline = gpipe  one_f_one_b is 0.3 % slower\n"), 0U)
       << report_why(planned.plan, "pipeline");
   EXPECT_EQ(report_why(make(0, true).plan, "pipeline"), "") << "one stage has no pipeline";

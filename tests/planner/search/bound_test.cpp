@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/schedules/simulate_schedule.h"
+#include "planner/search/search.h"
 #include "tests/planner/partition/partition_cases.h"
 
 namespace xrun::planner {
@@ -18,8 +19,30 @@ struct Case {
   Seconds hop = 0;
 };
 
+enum class Pipelines { kPlain, kOthers };  // GPipe and 1F1B; 1F1B with a longer warm-up and the other ones
+
+// Sets the pipeline, and stages for it of which each has a layer.
+template <typename Below>
+void draw_pipeline(Pipelines pipelines, int layers, const Below& below, BoundSetting& setting) {
+  constexpr PipelineKind kOthers[] = {PipelineKind::kOneFOneB, PipelineKind::kInterleaved, PipelineKind::kZbV,
+                                      PipelineKind::kZeroBubble};
+  const bool plain = pipelines == Pipelines::kPlain;
+  setting.pipeline = plain ? (below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB) : kOthers[below(4)];
+  setting.warm_up = !plain && setting.pipeline == PipelineKind::kOneFOneB ? 1 + below(3) : 0;
+  const int wanted = setting.pipeline == PipelineKind::kInterleaved ? 2 + below(2)
+                     : setting.pipeline == PipelineKind::kZbV       ? 2
+                                                                    : 1;
+  const int chunks = std::min(wanted, layers);
+  setting.ranks = 1 + below(static_cast<uint64_t>(std::min(4, layers / chunks)));
+  setting.stages = setting.ranks * chunks;
+  for (setting.micro_batches = 1 + below(10);
+       !permits(setting.pipeline, setting.ranks, chunks, setting.micro_batches);) {
+    --setting.micro_batches;
+  }
+}
+
 // A chain in which each layer reads the one before it; `skips`: and some of them an earlier one, or that one alone.
-Case random_case(uint64_t seed, bool skips) {
+Case random_case(uint64_t seed, bool skips, Pipelines pipelines) {
   const RandomStream stream(seed, 51);
   uint64_t at = 0;
   const auto below = [&](uint64_t n) { return static_cast<int>(stream.below(at++, n)); };
@@ -27,15 +50,12 @@ Case random_case(uint64_t seed, bool skips) {
   Case made;
   const int layers = 2 + below(7);
   BoundSetting& setting = made.setting;
-  setting.stages = 1 + below(std::min<uint64_t>(4, static_cast<uint64_t>(layers)));
-  setting.ranks = setting.stages;
-  setting.micro_batches = 1 + below(10);
-  setting.pipeline = below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB;
+  draw_pipeline(pipelines, layers, below, setting);
   setting.forward = 1 + below(2);
   setting.backward = setting.forward;
   setting.hand_over = below(2) * 0.05;
   const bool has_head = below(3) == 0;
-  const bool one_pass = setting.pipeline == PipelineKind::kGpipe && below(4) > 0;
+  const bool one_pass = setting.pipeline != PipelineKind::kOneFOneB && below(4) > 0;
   setting.head_passes = !has_head ? 0 : one_pass ? 1 : setting.micro_batches;
   setting.head.assign(static_cast<size_t>(setting.stages), has_head ? uniform(0.1F, 4) : 0);
   setting.head_update.assign(static_cast<size_t>(setting.stages), 0);
@@ -46,6 +66,7 @@ Case random_case(uint64_t seed, bool skips) {
     const double forward = below(4) == 0 ? 0.01 : uniform(0.1F, 3);
     chain.forward.times.push_back(forward);
     chain.backward.times.push_back(forward * uniform(0.5F, 3));
+    chain.weight_gradients.push_back(below(4) == 0 ? 0 : chain.backward.times.back() * uniform(0, 0.8F));
     chain.returns.push_back(true);
     chain.gradients.push_back(0);
     chain.states.push_back(0);
@@ -63,16 +84,28 @@ Case random_case(uint64_t seed, bool skips) {
 }
 
 ScheduleRequest schedule_of(const Case& one, const Cuts& cuts) {
-  ScheduleRequest order{.hop = one.setting.stages > 1 ? one.hop : 0,
-                        .micro_batches = one.setting.micro_batches,
-                        .head_passes = one.setting.head_passes,
-                        .head = one.setting.head[0]};
-  for (int s = 0; s < one.setting.stages; ++s) {
-    order.forward.push_back(one.setting.hand_over);
-    order.backward.push_back(one.setting.hand_over);
+  const BoundSetting& setting = one.setting;
+  ScheduleRequest order = schedule_request({.stages = setting.stages,
+                                            .micro_batches = setting.micro_batches,
+                                            .pipeline = setting.pipeline,
+                                            .chunks = setting.stages / setting.ranks,
+                                            .warm_up = setting.warm_up});
+  order.hop = setting.ranks > 1 ? one.hop : 0;
+  order.head_passes = setting.head_passes;
+  order.head = setting.head[0];
+  const bool splits = setting.pipeline > PipelineKind::kOneFOneB;
+  for (int s = 0; s < setting.stages; ++s) {
+    Seconds weights = 0;
+    order.forward.push_back(setting.hand_over);
+    order.backward.push_back(setting.hand_over);
     for (int l = cuts[static_cast<size_t>(s)]; l < cuts[static_cast<size_t>(s) + 1]; ++l) {
-      order.forward.back() += one.setting.forward * one.chain.forward.times[static_cast<size_t>(l)];
-      order.backward.back() += one.setting.backward * one.chain.backward.times[static_cast<size_t>(l)];
+      order.forward.back() += setting.forward * one.chain.forward.times[static_cast<size_t>(l)];
+      order.backward.back() += setting.backward * one.chain.backward.times[static_cast<size_t>(l)];
+      weights += setting.backward * one.chain.weight_gradients[static_cast<size_t>(l)];
+    }
+    if (splits) {
+      order.input_gradient.push_back(order.backward.back() - weights);
+      order.weight_gradient.push_back(weights + setting.hand_over);
     }
   }
   return order;
@@ -94,38 +127,46 @@ Seconds run_as_program(const Case& one, const Cuts& cuts) {
   const auto count = static_cast<size_t>(order.micro_batches);
   std::vector<std::vector<Seconds>> forward(stages, std::vector<Seconds>(count, -1));
   auto backward = forward;
-  std::vector<size_t> next(stages, 0);
-  std::vector<Seconds> clock(stages, 0);
+  std::vector<size_t> next(schedule.orders.size(), 0);
+  std::vector<Seconds> clock(next.size(), 0);
+  const auto time_of = [&](const Action& action) {
+    const auto s = static_cast<size_t>(action.stage);
+    return action.kind == ActionKind::kHead            ? order.head
+           : action.kind == ActionKind::kForward       ? order.forward[s]
+           : action.kind == ActionKind::kBackward      ? order.backward[s]
+           : action.kind == ActionKind::kInputGradient ? order.input_gradient[s]
+                                                       : order.weight_gradient[s];
+  };
   for (bool moved = true; moved;) {
     moved = false;
-    for (size_t s = 0; s < stages; ++s) {
-      if (next[s] == schedule.orders[s].size()) {
+    for (size_t r = 0; r < next.size(); ++r) {
+      if (next[r] == schedule.orders[r].size()) {
         continue;
       }
-      const Action action = schedule.orders[s][next[s]];
+      const Action action = schedule.orders[r][next[r]];
+      const auto s = static_cast<size_t>(action.stage);
       const auto i = static_cast<size_t>(action.index);
       const bool is_forward = action.kind == ActionKind::kForward;
-      Seconds start = clock[s];
-      for (size_t other = 0; other < stages && action.kind != ActionKind::kHead; ++other) {
+      const bool is_alone = action.kind == ActionKind::kHead || action.kind == ActionKind::kWeightGradient;
+      Seconds start = clock[r];
+      for (size_t other = 0; other < stages && !is_alone; ++other) {
         if (other != s && (is_forward ? reads[s][other] : reads[other][s])) {
           const Seconds end = (is_forward ? forward : backward)[other][i];
           start = end < 0 ? kInfinity : std::max(start, end);
         }
       }
       if (start < kInfinity) {
-        clock[s] = start + (action.kind == ActionKind::kHead ? order.head
-                            : is_forward                     ? order.forward[s]
-                                                             : order.backward[s]);
-        if (action.kind != ActionKind::kHead) {
-          (is_forward ? forward : backward)[s][i] = clock[s];
+        clock[r] = start + time_of(action);
+        if (!is_alone) {
+          (is_forward ? forward : backward)[s][i] = clock[r];
         }
-        ++next[s];
+        ++next[r];
         moved = true;
       }
     }
   }
-  for (size_t s = 0; s < stages; ++s) {
-    EXPECT_EQ(next[s], schedule.orders[s].size());
+  for (size_t r = 0; r < next.size(); ++r) {
+    EXPECT_EQ(next[r], schedule.orders[r].size());
   }
   return std::ranges::max(clock);
 }
@@ -143,17 +184,20 @@ Seconds simulated(const Case& one, const Cuts& cuts) {
 }
 
 std::string text_of(const Case& one) {
-  return std::to_string(one.setting.stages) + " stages, " + std::to_string(one.setting.micro_batches) +
-         " micro-batches, " + (one.setting.pipeline == PipelineKind::kGpipe ? "gpipe, " : "1f1b, ") +
-         std::to_string(one.setting.head_passes) + " head passes";
+  const BoundSetting& setting = one.setting;
+  return std::to_string(setting.stages) + " stages on " + std::to_string(setting.ranks) + " devices, " +
+         std::to_string(setting.micro_batches) + " micro-batches, " + std::string(word_of(setting.pipeline)) +
+         ", warm-up " + std::to_string(setting.warm_up) + ", " + std::to_string(setting.head_passes) + " head passes";
 }
 
-TEST(StepBound, NoScheduleOfAChainIsBelowTheBound) {
+// Compares the bounds of random chains with all cuts. `mean` and `most`: the least times exceed the bounds by at most
+// these fractions, in the mean and for each chain.
+void expect_bounds_of_chains(Pipelines pipelines, uint64_t seeds, double mean, double most) {
   double sum = 0;
   double largest = 0;
   int compared = 0;
-  for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    const Case one = random_case(seed, false);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const Case one = random_case(seed, false, pipelines);
     const Seconds least = least_time(one, simulated);
     const Seconds bound = StepBound(one.chain).least(one.setting);
     ASSERT_LE(bound, least * (1 + 1e-12)) << "seed " << seed << ": " << text_of(one);
@@ -163,30 +207,42 @@ TEST(StepBound, NoScheduleOfAChainIsBelowTheBound) {
       ++compared;
     }
   }
-  RecordProperty("mean_gap", std::to_string(sum / compared));
-  RecordProperty("largest_gap", std::to_string(largest));
-  EXPECT_LT(sum / compared, 0.02);
-  EXPECT_LT(largest, 0.6);
+  ::testing::Test::RecordProperty("mean_gap", std::to_string(sum / compared));
+  ::testing::Test::RecordProperty("largest_gap", std::to_string(largest));
+  EXPECT_LT(sum / compared, mean);
+  EXPECT_LT(largest, most);
 }
 
-TEST(StepBound, NoProgramOfAGraphIsBelowTheBound) {
+// Compares the bounds of random graphs with programs of all cuts. Returns how many are exceeded by less than 1 %.
+int tight_bounds_of_graphs(Pipelines pipelines, uint64_t seeds) {
   int tight = 0;
-  for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    Case one = random_case(seed, true);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    Case one = random_case(seed, true, pipelines);
     one.hop = 0;
     const Seconds least = least_time(one, run_as_program);
     const Seconds bound = StepBound(one.chain).least(one.setting);
-    ASSERT_LE(bound, least * (1 + 1e-12)) << "seed " << seed << ": " << text_of(one);
+    EXPECT_LE(bound, least * (1 + 1e-12)) << "seed " << seed << ": " << text_of(one);
     tight += least < bound * 1.01 ? 1 : 0;
   }
-  EXPECT_GT(tight, 600);
+  return tight;
+}
+
+TEST(StepBound, NoScheduleOfAChainIsBelowTheBound) { expect_bounds_of_chains(Pipelines::kPlain, 2000, 0.02, 0.6); }
+
+TEST(StepBound, NoScheduleWithSplitPassesOrSeveralStagesOnADeviceIsBelowTheBound) {
+  expect_bounds_of_chains(Pipelines::kOthers, 1000, 0.15, 1);
+}
+
+TEST(StepBound, NoProgramOfAGraphIsBelowTheBound) {
+  EXPECT_GT(tight_bounds_of_graphs(Pipelines::kPlain, 2000), 600);
+  EXPECT_GT(tight_bounds_of_graphs(Pipelines::kOthers, 1000), 200);
 }
 
 // With equal layers and without hand-overs, the best stages are equal, and both pipelines reach the bound.
 TEST(StepBound, EqualLayersReachTheBound) {
   for (const PipelineKind pipeline : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
     for (const int micro_batches : {1, 2, 4, 16}) {
-      Case one = random_case(1, false);
+      Case one = random_case(1, false, Pipelines::kPlain);
       BoundChain& chain = one.chain;
       chain = {};
       for (int l = 0; l < 8; ++l) {
@@ -197,6 +253,7 @@ TEST(StepBound, EqualLayersReachTheBound) {
           chain.backward.pairs.emplace_back(l - 1, l);
         }
       }
+      chain.weight_gradients.assign(8, 1);
       chain.returns.assign(8, true);
       chain.gradients.assign(8, 0);
       chain.states.assign(8, 0);
@@ -216,7 +273,7 @@ TEST(StepBound, EqualLayersReachTheBound) {
 }
 
 TEST(StepBound, ABoundAboveTheGivenOneIsNotSearched) {
-  const Case one = random_case(7, false);
+  const Case one = random_case(7, false, Pipelines::kPlain);
   const StepBound bound(one.chain);
   const Seconds least = bound.least(one.setting);
   EXPECT_DOUBLE_EQ(bound.least(one.setting, least / 2), least / 2);
@@ -225,7 +282,7 @@ TEST(StepBound, ABoundAboveTheGivenOneIsNotSearched) {
 }
 
 TEST(StepBound, ASettingWithTooFewCutsHasNoPlan) {
-  Case one = random_case(3, false);
+  Case one = random_case(3, false, Pipelines::kPlain);
   one.chain.joined.assign(one.chain.joined.size(), true);
   one.setting.stages = 2;
   one.setting.ranks = 2;
@@ -249,6 +306,7 @@ TEST(StepBound, LongChainsComeNearTheBound) {
       one.chain.backward.pairs.emplace_back(l - 1, l);
     }
   }
+  one.chain.weight_gradients.assign(1250, 0.1);
   one.chain.returns.assign(1250, true);
   one.chain.gradients.assign(1250, 0);
   one.chain.states.assign(1250, 0);
@@ -262,7 +320,7 @@ TEST(StepBound, LongChainsComeNearTheBound) {
   }
   const StepBound bound(one.chain);
   for (const PipelineKind pipeline : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
-    one.setting = {.stages = 8, .micro_batches = 32, .pipeline = pipeline};
+    one.setting = {.stages = 8, .ranks = 8, .micro_batches = 32, .pipeline = pipeline};
     one.setting.head.assign(8, 0);
     one.setting.head_update.assign(8, 0);
     const Seconds time = simulated(one, cuts);

@@ -50,6 +50,10 @@ struct Subject {
     return choose(input, candidates, limits, effort).value();
   }
 
+  // Returns the candidate with all its cuts, also if it is rough.
+  Candidate full(const Candidate& candidate) const {
+    return candidate.rough ? decide(space, candidate.setting, candidate.recompute).value()[0] : candidate;
+  }
   Fitted lean(const Candidate& candidate) const {
     return realise(input, decide(space, candidate.setting, Recompute::kAll).value()[0]).value();
   }
@@ -238,7 +242,7 @@ TEST(Choose, AFittingPlanIsFoundIfThereIsOne) {
       Bytes device = kPlenty;
       Bytes total = kPlenty;
       for (const Candidate& candidate : subject.candidates) {
-        for (const Fitted& made : {realise(subject.input, candidate).value(), subject.lean(candidate)}) {
+        for (const Fitted& made : {realise(subject.input, subject.full(candidate)).value(), subject.lean(candidate)}) {
           device = std::min(device, made.largest_device);
           total = std::min(total, made.memory.sum());
         }
@@ -275,7 +279,7 @@ TEST(Choose, OnlySomeStagesRecomputeForALimitOnTotalMemory) {
   int tried = 0;
   int fewer = 0;
   for (const Candidate& candidate : subject.candidates) {
-    if (candidate.setting.stages != 4 || candidate.setting.pipeline != PipelineKind::kOneFOneB) {
+    if (candidate.setting.stages != 4 || candidate.setting.pipeline != PipelineKind::kOneFOneB || candidate.rough) {
       continue;
     }
     const Fitted plain = realise(subject.input, candidate).value();
@@ -305,7 +309,7 @@ TEST(Choose, ANodeThatExceedsItsLimitRecomputes) {
   Subject subject(module, 4, 2);
   int tried = 0;
   for (const Candidate& candidate : subject.candidates) {
-    if (candidate.setting.stages != 4 || candidate.setting.pipeline != PipelineKind::kOneFOneB) {
+    if (candidate.setting.stages != 4 || candidate.setting.pipeline != PipelineKind::kOneFOneB || candidate.rough) {
       continue;
     }
     const Fitted plain = realise(subject.input, candidate).value();
@@ -347,7 +351,7 @@ TEST(Choose, ProgramsFreeWhatThePartitionEstimates) {
     for (size_t i = 0; i < subject.candidates.size(); i += 3) {
       const Candidate& candidate = subject.candidates[i];
       const Setting& setting = candidate.setting;
-      if (setting.replicas > 1 || setting.micro_batches > 16) {
+      if (setting.replicas > 1 || setting.micro_batches > 16 || candidate.rough) {
         continue;
       }
       const auto kept_by = [&](const Fitted& fitted) {

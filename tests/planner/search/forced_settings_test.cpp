@@ -38,6 +38,9 @@ struct Subject {
     return make_plan(training, inference, facts, inference_facts, made.machine, {});
   }
 
+  // The name of the first head; empty: there is none.
+  std::string head() const { return training.graph.heads.empty() ? "" : training.graph.heads[0].name; }
+
   Generated made;
   Module training;
   Module inference;
@@ -76,20 +79,28 @@ std::string text_of(const Program& program) {
   for (const Stage& stage : program.stages) {
     again += std::ssize(stage.recomputed);
   }
-  return to_text(Setting{static_cast<int>(program.stages.size()), program.replicas, program.micro_batches,
-                         program.schedule}) +
-         (again > 0 ? ", " + std::to_string(again) + " nodes run again" : "");
+  return to_text(setting_of(program)) + (again > 0 ? ", " + std::to_string(again) + " nodes run again" : "");
 }
 
-// Hints for a number of stages, replicas and micro-batches and a pipeline, and for some of them also for what runs
-// again and for a smaller limit of each device.
-ScheduleSpec force(const ScheduleSpec& open, const Setting& setting, Bytes device, Draw& draw) {
+// Hints for exactly this setting of a model, whose head is `head`; empty: it has none.
+ScheduleSpec hints_for(const ScheduleSpec& open, const Setting& setting, const std::string& head) {
   ScheduleSpec forced = open;
   const Span span{0, 1, 2};
   forced.stages = Hint<int64_t>{setting.stages, span};
   forced.replicas = Hint<int64_t>{setting.replicas, span};
   forced.micro_batches = Hint<int64_t>{setting.micro_batches, span};
-  forced.pipeline = Hint<PipelineHint>{{setting.pipeline}, span};
+  forced.pipeline = Hint<PipelineHint>{setting.hint(), span};
+  if (setting.pipeline > PipelineKind::kOneFOneB && !head.empty()) {
+    forced.shards.push_back({.head = head, .granularity = setting.one_head_pass ? "step" : "micro_batch"});
+  }
+  return forced;
+}
+
+// These hints, and for some settings also hints for what runs again and for a smaller limit of each device.
+ScheduleSpec force(const ScheduleSpec& open, const Setting& setting, const std::string& head, Bytes device,
+                   Draw& draw) {
+  ScheduleSpec forced = hints_for(open, setting, head);
+  const Span span{0, 1, 2};
   if (draw.chance(0.3)) {
     forced.recompute = Hint<RecomputeHint>{{draw.chance(0.5) ? RecomputeHint::kNone : RecomputeHint::kAll, {}}, span};
   }
@@ -99,16 +110,38 @@ ScheduleSpec force(const ScheduleSpec& open, const Setting& setting, Bytes devic
   return forced;
 }
 
-// All numbers of stages, replicas and micro-batches that could be legal, in a random order.
+// Returns the pipelines for a number of devices.
+std::vector<PipelineHint> pipelines_of(int ranks) {
+  std::vector<PipelineHint> all{{PipelineKind::kGpipe}, {PipelineKind::kOneFOneB}};
+  if (ranks > 1) {
+    all.insert(all.end(), {{PipelineKind::kOneFOneB, 1},
+                           {PipelineKind::kOneFOneB, 2},
+                           {PipelineKind::kZbV},
+                           {PipelineKind::kInterleaved, 0, 2},
+                           {PipelineKind::kInterleaved, 0, 3},
+                           {PipelineKind::kZeroBubble}});
+  }
+  return all;
+}
+
+// All numbers of stages, replicas and micro-batches that could be legal, with each pipeline and granularity of head
+// passes, in a random order.
 std::vector<Setting> shuffled_settings(const Subject& subject, Draw& draw) {
   std::vector<Setting> all;
   const int devices = subject.made.machine.devices;
-  for (int stages = 1; stages <= devices; ++stages) {
-    for (int replicas = 1; replicas <= devices / stages; ++replicas) {
+  for (int ranks = 1; ranks <= devices; ++ranks) {
+    for (int replicas = 1; replicas <= devices / ranks; ++replicas) {
       for (const int64_t count : micro_batch_counts(subject.training.train)) {
-        for (const PipelineKind pipeline : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
-          if (count % replicas == 0) {
-            all.push_back({stages, replicas, static_cast<int>(count), pipeline});
+        for (const PipelineHint& hint : pipelines_of(ranks)) {
+          for (int passes = 0; passes < (hint.kind > PipelineKind::kOneFOneB ? 2 : 1) && count % replicas == 0;
+               ++passes) {
+            all.push_back({.stages = ranks * hint.stages_of_device(),
+                           .replicas = replicas,
+                           .micro_batches = static_cast<int>(count),
+                           .pipeline = hint.kind,
+                           .chunks = hint.stages_of_device(),
+                           .warm_up = static_cast<int>(hint.warm_up),
+                           .one_head_pass = passes == 1});
           }
         }
       }
@@ -139,7 +172,7 @@ int compare(uint64_t seed, int wanted, bool print) {
   const std::vector<Setting> settings = shuffled_settings(subject, draw);
   for (int round = 0; round < 4 && planned < wanted; ++round) {  // later rounds have other limits
     for (const Setting& setting : settings) {
-      const Result<Plan> made = subject.plan(force(open, setting, device, draw));
+      const Result<Plan> made = subject.plan(force(open, setting, subject.head(), device, draw));
       planned += made.ok() ? 1 : 0;
       if (made.ok() && made->predicted.step < fastest) {
         fastest = made->predicted.step;
@@ -183,12 +216,7 @@ TEST(ForcedSettings, AreNotFasterIfUpdatesAreLong) {
     const Result<Plan> chosen = subject.plan({});
     ASSERT_TRUE(chosen.ok()) << chosen.error().message;
     for (const Setting& setting : shuffled_settings(subject, draw)) {
-      ScheduleSpec forced;
-      forced.stages = Hint<int64_t>{setting.stages, {}};
-      forced.replicas = Hint<int64_t>{setting.replicas, {}};
-      forced.micro_batches = Hint<int64_t>{setting.micro_batches, {}};
-      forced.pipeline = Hint<PipelineHint>{{setting.pipeline}, {}};
-      if (const Result<Plan> made = subject.plan(forced); made.ok()) {
+      if (const Result<Plan> made = subject.plan(hints_for({}, setting, "")); made.ok()) {
         EXPECT_LE(chosen->predicted.step, made->predicted.step * kMargin)
             << cores << " cores: " << text_of(chosen->training) << " is chosen, " << text_of(made->training)
             << " is not";
@@ -233,12 +261,7 @@ TEST(ForcedSettings, AreNotFasterIfTheFirstProgramsExceedALimit) {
     ASSERT_FALSE(limit.empty());
     const Result<Plan> chosen = subject.plan(open);
     ASSERT_TRUE(chosen.ok()) << chosen.error().message;
-    ScheduleSpec hinted = open;
-    hinted.stages = Hint<int64_t>{setting.stages, {}};
-    hinted.replicas = Hint<int64_t>{setting.replicas, {}};
-    hinted.micro_batches = Hint<int64_t>{setting.micro_batches, {}};
-    hinted.pipeline = Hint<PipelineHint>{{setting.pipeline}, {}};
-    const Result<Plan> forced = subject.plan(hinted);
+    const Result<Plan> forced = subject.plan(hints_for(open, setting, subject.head()));
     ASSERT_TRUE(forced.ok()) << forced.error().message;
     EXPECT_LE(chosen->predicted.step, forced->predicted.step * kMargin)
         << "seed " << seed << limit << ": " << text_of(chosen->training);

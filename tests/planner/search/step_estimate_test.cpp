@@ -14,8 +14,12 @@ namespace {
 // The programs of a candidate have no kept logits here, which estimates leave out. With very many micro-batches, their
 // gradients of features also wait for one another on the way from a head, which estimates leave out.
 TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
-  double sum = 0;
-  int count = 0;
+  struct Errors {
+    double sum = 0;
+    int count = 0;
+  };
+  Errors plain;   // GPipe and 1F1B
+  Errors others;  // pipelines that the search also compares
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const testing::Generated made = testing::generate_model(seed);
     const Module training = testing::prepare_training(made.module);
@@ -29,7 +33,7 @@ TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
     const SearchInput space{training, chain, cost, made.machine, layer_hints(training, chain).value()};
     const FitInput input{space, inference, inference_facts, inference_chain, inference_cost};
     std::vector<Setting> settings = legal_settings(training, chain, made.machine, false).value();
-    for (size_t i = 0; i < settings.size(); i += 1 + settings.size() / 6) {
+    for (size_t i = 0; i < settings.size(); i += 1 + settings.size() / 24) {
       if (settings[i].micro_batches > 16) {
         continue;
       }
@@ -37,14 +41,17 @@ TEST(StepEstimate, IsNearThePredictionsOfPrograms) {
       for (const Candidate& candidate : decided) {
         const double program = realise(input, candidate).value().predicted.step;
         const double error = std::abs(std::log(candidate.predicted.step / program));
-        EXPECT_LT(error, 0.4) << "seed " << seed << ", " << made.text << ", " << to_text(settings[i]);
-        sum += error;
-        ++count;
+        EXPECT_LT(error, 0.6) << "seed " << seed << ", " << made.text << ", " << to_text(settings[i]);
+        Errors& errors = settings[i].is_plain() ? plain : others;
+        errors.sum += error;
+        ++errors.count;
       }
     }
   }
-  EXPECT_GT(count, 60);
-  EXPECT_LT(sum / count, 0.06);
+  EXPECT_GT(plain.count, 60);
+  EXPECT_LT(plain.sum / plain.count, 0.06);
+  EXPECT_GT(others.count, 60);
+  EXPECT_LT(others.sum / others.count, 0.06);
 }
 
 }  // namespace

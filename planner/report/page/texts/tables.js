@@ -107,6 +107,12 @@ function showWhatIf() {
      percent(1 - one.step_seconds / own)]), [2, 3]));
 }
 
+// The granularity of head passes as a hint, if it is a choice of the plan.
+function granularityText() {
+  const found = report.why.map((why) => why.choice.match(/^granularity (\S+) = (\S+)$/)).find((match) => match);
+  return found ? `, shard ${found[1]} { granularity = ${found[2]} }` : '';
+}
+
 function plansTable(list, caption) {
   const own = report.predicted.step_seconds;
   const most = Math.max(own, ...list.map((one) => one.step_seconds));
@@ -114,7 +120,8 @@ function plansTable(list, caption) {
   const memory = Math.max(...report.memory.filter((device) => device.device !== 'host').map((device) => device.arena));
   const row = (settingsText, time, size, note, colour) => [settingsText, meter(time / most, colour), seconds(time), bytes(size), note];
   const chosen = row(`this plan: stages = ${settings.stages}, replicas = ${settings.replicas}, micro_batches = ` +
-                     `${settings.micro_batches}, pipeline = ${settings.pipeline}`, own, memory, 'the fastest that fits', 'forward');
+                     `${settings.micro_batches}, pipeline = ${settings.pipeline}${granularityText()}`, own, memory,
+                     'the fastest that fits', 'forward');
   chosen.chosen = true;
   return table(['settings', 'step', '', 'largest device', 'why it lost'],
     [chosen, ...list.map((one) => row(one.settings, one.step_seconds, one.memory, one.note, 'other'))], [2, 3], caption);
@@ -125,7 +132,7 @@ function notTried() {
   const rows = [];
   for (const {choice, reason} of report.why) {
     const [name, value] = choice.split(' = ');
-    if (value && /^(stages|replicas|micro_batches|pipeline)$/.test(name) && reason.includes('asked for')) {
+    if (value && /^(stages|replicas|micro_batches|pipeline|granularity .*)$/.test(name) && reason.includes('asked for')) {
       rows.push([`other values of ${name}`, `not tried: the file sets ${choice}`]);
     }
   }
