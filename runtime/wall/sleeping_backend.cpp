@@ -1,3 +1,4 @@
+// Tests: tests/runtime/wall/wall_run_test.cpp
 #include "runtime/wall/sleeping_backend.h"
 
 #include <algorithm>

@@ -28,7 +28,7 @@ std::map<int, Members> members_of(const planner::Program& program) {
 }
 
 void add_members(const planner::Program& program, const std::map<int, Members>& groups, double slow, WallModel& model) {
-  std::map<int, Seconds> times;  // of the slowest member; key: group
+  std::map<int, Seconds> times;  // time of the slowest member; key: group
   for (const Instruction& one : program.instructions) {
     if (communicates(one.kind)) {
       times[one.group] = std::max(times[one.group], one.predicted);

@@ -29,7 +29,7 @@ struct WallMessage {
   std::vector<int> to;  // exchanges that receive; the message begins when `from` and the first of them are posted
   double bytes = 0;
   size_t route = 0;                    // the pair of ranks
-  std::array<size_t, 2> buckets = {};  // of the links of the sending and of the receiving node
+  std::array<size_t, 2> buckets = {};  // links of the sending and of the receiving node
 };
 
 // A member of an exchange.
@@ -44,7 +44,7 @@ struct WallModel {
   std::vector<WallExchange> exchanges;  // the instructions that communicate, in program order
   std::vector<WallMessage> messages;
   size_t routes = 0;
-  Seconds latency = 0;  // of a message, after its last byte has left
+  Seconds latency = 0;  // time of a message after its last byte has left
 };
 
 // Adds the exchanges of a program to a model, with a bucket for each direction of the links of a machine's nodes.

@@ -11,13 +11,13 @@ namespace xrun::cli {
 
 // A step. All times are those of the plan: seconds of the clock divided by WallReport::slow.
 struct WallStepTimes {
-  Seconds simulated = 0;  // by the simulator, with the noise of this step
-  Seconds measured = 0;   // by the clock
+  Seconds simulated = 0;  // prediction of the simulator, with the noise of this step
+  Seconds measured = 0;   // time by the clock
 };
 
 struct WallDevice {
-  double predicted = 0;  // fraction of a step in which the device computes, by the simulator without noise
-  double measured = 0;   // by the clock, over all steps
+  double predicted = 0;  // fraction of a step in which the device computes, predicted without noise
+  double measured = 0;   // the same by the clock, over all steps
 };
 
 struct WallReport {
@@ -29,7 +29,7 @@ struct WallReport {
   double slow = 1;
   double noise = 0;
   int64_t seed = 1;
-  Seconds predicted = 0;  // by the simulator, without noise
+  Seconds predicted = 0;  // prediction of the simulator, without noise
   std::vector<WallStepTimes> steps;
   std::vector<WallDevice> devices;
 };

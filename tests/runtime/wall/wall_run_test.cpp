@@ -12,7 +12,7 @@
 namespace xrun::runtime::testing {
 namespace {
 
-constexpr Seconds kRounding = 1e-6;  // of times since the clock's start
+constexpr Seconds kRounding = 1e-6;  // error of times since the clock's start
 
 // Returns a model in which each computation takes `time` and each exchange at least `least`.
 WallModel model_of(const Program& program, Seconds time, Seconds least = 0) {
@@ -111,7 +111,7 @@ TEST(WallRun, RandomProgramsKeepTheirDependences) {
     for (int i = 0; i < 3; ++i) {
       const auto step = (*run)->step({});
       ASSERT_TRUE(step.ok());
-      std::vector<Seconds> ends(static_cast<size_t>(devices), 0);  // of the last computation
+      std::vector<Seconds> ends(static_cast<size_t>(devices), 0);  // end of the last computation
       for (const Instruction& one : program.instructions) {
         const Timing& timing = (*run)->timings()[static_cast<size_t>(one.id.index)];
         for (const InstructionId dep : one.deps) {
