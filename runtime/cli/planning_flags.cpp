@@ -1,5 +1,8 @@
 #include "runtime/cli/planning_flags.h"
 
+#include <cstdint>
+#include <limits>
+
 namespace xrun::cli {
 
 void add_plan_flags(CLI::App& command, PlanArgs& args) {
@@ -50,7 +53,7 @@ void add_simulate_flags(CLI::App& command, SimulateArgs& args) {
                   "(default: none)")
       ->type_name("PERCENT");
   command.add_option("--seed", args.seed, "with `--wall`: the seed of the noise (default: 1)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   command
       .add_option(
           "--slow", args.slow,

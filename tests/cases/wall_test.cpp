@@ -99,7 +99,7 @@ TEST_F(Wall, TextSaysThatItIsSimulatedAndPrintsTheSeed) {
                            "predicted with the noise", "busy: predicted"}) {
     EXPECT_THAT(text.out, HasSubstr(part));
   }
-  EXPECT_THAT(text.err, HasSubstr("2 steps by the clock take about"));
+  EXPECT_THAT(text.err, HasSubstr("2 steps by the clock: about "));
 }
 
 TEST_F(Wall, TakesAPlanFile) {

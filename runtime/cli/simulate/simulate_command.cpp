@@ -41,15 +41,15 @@ Status check_request(const GlobalOptions& options, const SimulateArgs& args) {
   return {};
 }
 
-// The file of -o: how its earlier versions are recognised, so that no other file is overwritten. `csv`: the beginning
-// of its header row.
-FileKind kind_of(const std::string& format, const std::string& model, std::string_view csv = "fastest,") {
+// The file of -o: how its earlier versions are recognised, so that no other file is overwritten. `text` and `csv`: the
+// beginnings of files in these forms; they outlive the result.
+FileKind kind_of(const std::string& format, std::string_view text, std::string_view csv = "fastest,") {
   return {.name = "simulation in this form",
           .code = "XG0901",
           .magic = format == "html"   ? std::string_view("<!DOCTYPE html>")
                    : format == "csv"  ? csv
                    : format == "json" ? std::string_view("{")
-                                      : std::string_view(model)};
+                                      : text};
 }
 
 // Reads the axes and checks their values. The keys of the result are paths.

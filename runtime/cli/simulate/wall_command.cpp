@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "ops/catalog.h"
 #include "planner/cost/simulate.h"
@@ -159,7 +160,7 @@ Outcome<std::string> wall_report(const GlobalOptions& options, const SimulateArg
                     .steps = {},
                     .devices = predicted_devices(program, times)};
   const int steps = args.steps.value_or(5);
-  console.note(fmt::format("{} steps by the clock take about {}\n", steps,
+  console.note(fmt::format("{} by the clock: about {}\n", counted(steps, "step"),
                            format_seconds(steps * report.slow * report.predicted)));
   XRUN_TRY(run_steps(plan, steps, report));
   return options.format == "csv"    ? wall_csv(report)
