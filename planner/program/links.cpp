@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace xrun::planner {
 namespace {
@@ -161,6 +162,28 @@ std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machin
     });
   }
   return loads;
+}
+
+std::map<int, std::vector<NetworkMessage>> network_messages(const Program& program, const Machine& machine) {
+  std::map<int, std::map<std::pair<int, int>, Bytes>> bytes;  // keys: group; sending and receiving device
+  if (machine.nodes() > 1) {
+    SentBlocks sent(machine);
+    for (const Instruction& member : program.instructions) {
+      if (communicates(member.kind)) {
+        const double part = sent_part(program, member);
+        sent.visit(member, [&](Bytes block, int to) {
+          bytes[member.group][{member.device, to}] += static_cast<Bytes>(part * static_cast<double>(block));
+        });
+      }
+    }
+  }
+  std::map<int, std::vector<NetworkMessage>> messages;
+  for (const auto& [group, pairs] : bytes) {
+    for (const auto& [pair, size] : pairs) {
+      messages[group].push_back({.from = pair.first, .to = pair.second, .bytes = size});
+    }
+  }
+  return messages;
 }
 
 }  // namespace xrun::planner

@@ -48,4 +48,16 @@ class LinkLoad {
 // Returns the load of each exchange of a step that crosses the network; key: Instruction::group.
 std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machine);
 
+// Bytes that device `from` sends to device `to` on another node. Blocks that several devices of one rank receive are in
+// the message to one of them.
+struct NetworkMessage {
+  int from = 0;
+  int to = 0;
+  Bytes bytes = 0;
+};
+
+// Returns the messages of each exchange of a step that crosses the network, one for each pair of devices, in ascending
+// order of the pairs; key: Instruction::group. Their bytes add up to those of `link_loads`.
+std::map<int, std::vector<NetworkMessage>> network_messages(const Program& program, const Machine& machine);
+
 }  // namespace xrun::planner

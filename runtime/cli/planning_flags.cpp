@@ -1,5 +1,8 @@
 #include "runtime/cli/planning_flags.h"
 
+#include <cstdint>
+#include <limits>
+
 namespace xrun::cli {
 
 void add_plan_flags(CLI::App& command, PlanArgs& args) {
@@ -27,7 +30,7 @@ void add_plan_flags(CLI::App& command, PlanArgs& args) {
 }
 
 void add_simulate_flags(CLI::App& command, SimulateArgs& args) {
-  command.add_option("file", args.file, "model file")->required()->type_name("FILE");
+  command.add_option("file", args.file, "model file; with `--wall` also a plan file")->required()->type_name("FILE");
   command
       .add_option("--sweep", args.sweeps,
                   "plan for each of these values of an option or a setting: nodes=8,16,32, gpu=h100,h200, stages=1..8, "
@@ -40,6 +43,23 @@ void add_simulate_flags(CLI::App& command, SimulateArgs& args) {
                   "find the largest value of an option or a setting with a plan; `classes`: how many classes fit")
       ->type_name("KEY[=LOW..HIGH]");
   command.add_option("-o,--output", args.output, "the file to write (default: stdout)")->type_name("FILE");
+  command.add_flag("--wall", args.wall,
+                   "run the plan by the clock: instructions sleep, and links between nodes are token buckets");
+  command.add_option("--steps", args.steps, "with `--wall`: the number of steps (default: 5)")
+      ->check(CLI::Range(1, 1000));
+  command
+      .add_option("--noise", args.noise,
+                  "with `--wall`: the standard deviation of normal noise on the times of computations, such as 5% "
+                  "(default: none)")
+      ->type_name("PERCENT");
+  command.add_option("--seed", args.seed, "with `--wall`: the seed of the noise (default: 1)")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  command
+      .add_option(
+          "--slow", args.slow,
+          "with `--wall`: seconds by the clock for a second of the plan (default: 1, or more if the median pass "
+          "is shorter than 20 ms)")
+      ->type_name("FACTOR");
 }
 
 }  // namespace xrun::cli

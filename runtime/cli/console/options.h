@@ -88,6 +88,12 @@ struct SimulateArgs {
   std::vector<std::string> sweeps;  // KEY=VALUES
   std::string fit;                  // KEY or KEY=LOW..HIGH
   std::string output;               // path of the results; empty: stdout
+  bool wall = false;                // run the program by the clock
+  // The next members are flags of `wall`.
+  std::optional<int> steps;
+  std::string noise;  // "5%"; empty: none
+  std::optional<int64_t> seed;
+  std::string slow;  // seconds of the clock for a second of the program; empty: chosen by the command
 };
 
 struct ShowArgs {

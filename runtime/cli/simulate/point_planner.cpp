@@ -208,15 +208,14 @@ Result<PointPlanner::Known> PointPlanner::prepare(const LoadedModel& model, cons
   return made;
 }
 
-Outcome<planner::SimulatedPlan> PointPlanner::simulate(const std::vector<std::string>& values,
-                                                       const std::string& progress, PointEffort effort) {
+Outcome<PointPlanner::Made> PointPlanner::make(const std::vector<std::string>& values, const std::string& progress,
+                                               PointEffort effort) {
   watch_.set(progress);
   XRUN_ASSIGN(const GlobalOptions options, options_of(values));
   XRUN_ASSIGN(LoadedModel model, load(options));
   std::vector<std::string> not_run = take_idle_settings(model.file.module);
   XRUN_TRY(check_complete(model, true));
-  XRUN_ASSIGN(const Known known,
-              with_sources(prepare(model, options, kind_of(values, model.file.module)), model.sources));
+  XRUN_ASSIGN(Known known, with_sources(prepare(model, options, kind_of(values, model.file.module)), model.sources));
   const PreparedModel& prepared = known.prepared;
   const auto facts_of = [&](const Module& module, bool training) { return kernel_facts(module, training, prepared); };
   auto made = planner::make_plan(
@@ -228,31 +227,35 @@ Outcome<planner::SimulatedPlan> PointPlanner::simulate(const std::vector<std::st
        .fixes = effort == PointEffort::kSearchAndFixes});
   XRUN_ASSIGN(planner::Plan plan, with_sources(std::move(made), model.sources));
   plan.samples = known.samples;
-  planner::SimulatedPlan simulated = planner::simulated_plan(plan, prepared.training);
   for (std::string& gap : gaps_of(prepared)) {
     not_run.push_back(std::move(gap));
   }
-  simulated.not_run = std::move(not_run);
   for (std::string& one : costs_of(prepared)) {
     if (std::ranges::find(costs_, one) == costs_.end()) {
       costs_.push_back(std::move(one));
     }
   }
-  return simulated;
+  return Made{.plan = std::move(plan), .training = std::move(known.prepared.training), .not_run = std::move(not_run)};
+}
+
+Outcome<planner::Plan> PointPlanner::plan_file() {
+  XRUN_ASSIGN(Made made, make({}, "", PointEffort::kSearchAndFixes));
+  return std::move(made.plan);
 }
 
 Outcome<planner::SweepPoint> PointPlanner::plan(const std::vector<std::string>& values, const std::string& progress,
                                                 PointEffort effort) {
-  auto simulated = simulate(values, progress, effort);
+  auto made = make(values, progress, effort);
   planner::SweepPoint point{.values = values, .plan = std::nullopt};
-  if (simulated.ok()) {
-    point.plan = std::move(simulated).value();
+  if (made.ok()) {
+    point.plan = planner::simulated_plan(made->plan, made->training);
+    point.plan->not_run = std::move(made->not_run);
     return point;
   }
-  if (!is_refusal(simulated.error())) {
-    return std::move(simulated).error();
+  if (!is_refusal(made.error())) {
+    return std::move(made).error();
   }
-  refusal_ = std::move(simulated).error();
+  refusal_ = std::move(made).error();
   std::tie(point.code, point.reason) = cause_of(*refusal_);
   return point;
 }

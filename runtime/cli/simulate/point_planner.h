@@ -37,6 +37,9 @@ class PointPlanner {
                                     PointEffort effort = PointEffort::kSearch);
   const Failure& refusal() const { return *refusal_; }
 
+  // Makes the plan of the file as it is, without keys, with changes that fit if nothing fits.
+  Outcome<planner::Plan> plan_file();
+
   // The sources of the times of all plans so far, as one text.
   std::string costs() const;
 
@@ -47,10 +50,16 @@ class PointPlanner {
     int64_t samples = 0;
   };
 
+  // A plan with its module, and what no executor runs yet.
+  struct Made {
+    planner::Plan plan;
+    Module training;
+    std::vector<std::string> not_run;
+  };
+
   Outcome<LoadedModel> load(const GlobalOptions& options);
   Outcome<GlobalOptions> options_of(const std::vector<std::string>& values) const;
-  Outcome<planner::SimulatedPlan> simulate(const std::vector<std::string>& values, const std::string& progress,
-                                           PointEffort effort);
+  Outcome<Made> make(const std::vector<std::string>& values, const std::string& progress, PointEffort effort);
   Result<Known> prepare(const LoadedModel& model, const GlobalOptions& options, const std::string& kind);
   std::string kind_of(const std::vector<std::string>& values, const Module& module) const;
 

@@ -15,16 +15,20 @@
 #include "runtime/cli/simulate/point_planner.h"
 #include "runtime/cli/simulate/sweep_axis.h"
 #include "runtime/cli/simulate/sweep_key.h"
+#include "runtime/cli/simulate/wall_command.h"
 
 namespace xrun::cli {
 namespace {
 
 constexpr const char* kClasses = "classes";
+constexpr const char* kByTheClock = "by the clock: ";  // the first words of the text of `--wall`
 
 Status check_request(const GlobalOptions& options, const SimulateArgs& args) {
-  if (is_plan_file(args.file)) {
-    return usage_error("XG0620", {"`{}` is a plan, and `xrun simulate` makes plans of a model", args.file},
-                       {"give the model file, or look inside: xrun show {}", args.file});
+  XRUN_TRY(check_wall(options, args));
+  if (is_plan_file(args.file) && !args.wall) {
+    return usage_error(
+        "XG0620", {"`{}` is a plan, and `xrun simulate` makes plans of a model", args.file},
+        {"give the model file, look inside: xrun show {}, or run it by the clock: add --wall", args.file});
   }
   if (!args.fit.empty() && !args.sweeps.empty()) {
     return usage_error("XG0639", "`--fit` and `--sweep` exclude one another",
@@ -37,14 +41,15 @@ Status check_request(const GlobalOptions& options, const SimulateArgs& args) {
   return {};
 }
 
-// The file of -o: how its earlier versions are recognised, so that no other file is overwritten.
-FileKind kind_of(const std::string& format, const std::string& model) {
+// The file of -o: how its earlier versions are recognised, so that no other file is overwritten. `text` and `csv`: the
+// beginnings of files in these forms; they outlive the result.
+FileKind kind_of(const std::string& format, std::string_view text, std::string_view csv = "fastest,") {
   return {.name = "simulation in this form",
           .code = "XG0901",
           .magic = format == "html"   ? std::string_view("<!DOCTYPE html>")
-                   : format == "csv"  ? std::string_view("fastest,")
+                   : format == "csv"  ? csv
                    : format == "json" ? std::string_view("{")
-                                      : std::string_view(model)};
+                                      : text};
 }
 
 // Reads the axes and checks their values. The keys of the result are paths.
@@ -122,12 +127,25 @@ Outcome<int> print_class_fit(const GlobalOptions& options, const SimulateArgs& a
   return 0;
 }
 
+Outcome<int> print_wall(const GlobalOptions& options, const SimulateArgs& args, const Console& console) {
+  const FileKind kind = kind_of(options.format, kByTheClock, "step,");
+  if (!args.output.empty()) {
+    XRUN_TRY(check_place(args.output, kind));
+  }
+  XRUN_ASSIGN(const std::string report, wall_report(options, args, console));
+  XRUN_TRY(write_result(report, args.output, options, kind, console));
+  return 0;
+}
+
 }  // namespace
 
 Outcome<int> run_simulate(const GlobalOptions& options, const SimulateArgs& args) {
   const Console console(options);
   XRUN_TRY(check_request(options, args));
   XRUN_TRY(check_working_directory(args.file));
+  if (args.wall) {
+    return print_wall(options, args, console);
+  }
   lang::Facts facts;
   XRUN_ASSIGN(const LoadedModel model, load_model(args.file, options, console, false, nullptr, &facts));
   const Module& module = model.file.module;

@@ -33,7 +33,7 @@ std::map<int, std::vector<LinkBytes>> loads_by_block(const Program& program, con
   return loads;
 }
 
-TEST(Links, LoadsAreTheSumsOverAllBlocks) {
+TEST(Links, LoadsAndMessagesAreTheSumsOverAllBlocks) {
   int exchanges = 0;
   for (const int nodes : {2, 3, 4}) {
     for (const int replicas : {2, 4}) {
@@ -49,10 +49,18 @@ TEST(Links, LoadsAreTheSumsOverAllBlocks) {
         const std::map<int, LinkLoad> loads = link_loads(made.program, machine);
         const auto wanted = loads_by_block(made.program, machine);
         ASSERT_EQ(loads.size(), wanted.size());
+        const auto messages = network_messages(made.program, machine);
+        ASSERT_EQ(messages.size(), wanted.size());
         for (const auto& [group, links] : wanted) {
+          LinkLoad sum(machine);
+          for (const NetworkMessage& message : messages.at(group)) {
+            sum.add(message.from, message.to, message.bytes);
+          }
           for (size_t n = 0; n < links.size(); ++n) {
             ASSERT_EQ(loads.at(group).links()[n].sent, links[n].sent) << "group " << group << ", node " << n;
             ASSERT_EQ(loads.at(group).links()[n].received, links[n].received) << "group " << group << ", node " << n;
+            ASSERT_EQ(sum.links()[n].sent, links[n].sent) << "messages of group " << group << ", node " << n;
+            ASSERT_EQ(sum.links()[n].received, links[n].received) << "messages of group " << group << ", node " << n;
           }
           ++exchanges;
         }
