@@ -134,8 +134,8 @@ Status check_memory(const Plan& plan, const Module& training, const Machine& mac
                  format_bytes(machine.memory) + " to give");
   }
   if (machine.has_gpus() && memory.largest_device() > machine.device_memory) {
-    return stale("plan " + plan.id + " needs " + format_bytes(memory.largest_device()) + " on a GPU, an " +
-                 machine.gpu + " has " + format_bytes(machine.device_memory));
+    return stale("plan " + plan.id + " needs " + format_bytes(memory.largest_device()) + " on a GPU, " +
+                 machine.gpu_with_article() + " has " + format_bytes(machine.device_memory));
   }
   const Bytes node = std::ranges::max(memory_of_nodes(plan.training, machine));
   if (machine.nodes() > 1 && machine.node_memory > 0 && node > machine.node_memory) {

@@ -29,16 +29,19 @@ struct KernelFact {
 struct KernelFacts {
   std::string isa;  // "avx512_bf16"; for GPUs their kind, "h100"
   bool measured = false;
+  int threads = 1;                // fewest threads that made a measured call at the same time
   std::vector<KernelFact> nodes;  // the facts of each node; index: NodeId
   Seconds sample = 0;             // time of one core to read and transform a training sample; 0: unknown
   // The seconds of one multiply-add in a head pass, which makes rows · classes · dim of them; 0: unknown.
   double head_seconds_per_mac = 0;
   Flops flops_per_second_f32 = 1e11;  // speed of one worker, which is a core or a GPU, for the analytic cost
   Flops flops_per_second_bf16 = 2e11;
-  double bytes_per_second = 1e10;  // bandwidth of one worker over an update's buffers
-  double host_rate = 0;            // bytes a second that a GPU copies from its host; 0: devices read the host's memory
-  Seconds call = 2e-7;             // time to call a kernel with its arguments, or to launch one on a GPU
-  std::string digest;              // digest of all fields above except times
+  double bytes_per_second = 1e10;  // bandwidth of one worker over an update's buffers, while no other worker streams
+  // The number of workers that together fill the bandwidth of a node's memory, each at `bytes_per_second`; 0: unknown.
+  double filling_workers = 0;
+  double host_rate = 0;  // bytes a second that a GPU copies from its host; 0: devices read the host's memory
+  Seconds call = 2e-7;   // time to call a kernel with its arguments, or to launch one on a GPU
+  std::string digest;    // digest of all fields above except times
   // Measured rates of exchanges and of threads that work at the same time; null: constants of the cost model.
   std::shared_ptr<const Calibration> calibration;
 };

@@ -90,12 +90,14 @@ struct RecomputeHint {
   std::vector<std::string> paths;
 };
 
+// Without `shards`, `on_all` and `by_node`, the planner chooses the devices of the head.
 struct ShardHint {
   std::string head;
-  int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
-  bool by_node = false;     // instead of `shards`: one shard on the first device of each node
+  int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: as `by_node` and `on_all` say
+  bool by_node = false;     // one shard on the first device of each node
   std::string granularity;  // "auto", "micro_batch" or "step"
   Span span;
+  bool on_all = false;  // one shard on each device
 };
 
 struct PinHint {

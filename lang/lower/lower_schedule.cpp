@@ -29,17 +29,17 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   lower_settings(settings.root, DeclKind::kCluster, {}, scope);
   const SettingNode* node = settings.root.find("node");
   const SettingNode* gpus = node != nullptr ? node->find("gpus") : nullptr;
+  const SettingNode* kind = node != nullptr ? node->find("gpu") : nullptr;
   const GpuDef* gpu = find_gpu(cluster.gpu);
   cluster.gpu = gpu != nullptr ? gpu->name : "";
   if (run_.figures.device) {
-    const SettingNode* kind = node->find("gpu");
     if (gpu != nullptr) {
       ev_.refuse("XG0513", kind != nullptr ? kind->span : cluster.span,
                  {"`gpu = {}` and `device` both say what the devices of a node are", gpu->name}, "",
                  {"leave one of them out"});
     }
     cluster.gpu = kStatedDevice;
-  } else if (gpu == nullptr && cluster.gpus > 1) {
+  } else if (gpu == nullptr && cluster.gpus > 1 && (kind == nullptr || word(*kind) == "none")) {  // others are reported
     ev_.refuse("XG0513", gpus != nullptr ? gpus->span : cluster.span,
                {"`gpus` without `gpu`: the kind of the GPUs is missing"}, "a plan depends on their memory and speed",
                {"say which they are: gpu = h100"});
@@ -151,6 +151,7 @@ void ModuleBuilder::lower_over(const SettingNode& node, Scope& scope, const Sett
     shards = whole(node, scope, def).value_or(0);
   } else if (choose(node, def)) {
     module_.schedule.shards.back().by_node = name == "nodes";
+    module_.schedule.shards.back().on_all = name == "all";
   }
 }
 

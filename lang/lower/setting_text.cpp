@@ -205,7 +205,7 @@ std::string show_pipeline(const SettingDef& def, const Shown& shown) {
 
 std::string show_over(const SettingDef&, const Shown& shown) {
   const ShardHint& shard = *shown.shard;
-  return shard.by_node ? "nodes" : shard.shards > 0 ? std::to_string(shard.shards) : "all";
+  return shard.by_node ? "nodes" : shard.on_all ? "all" : shard.shards > 0 ? std::to_string(shard.shards) : "auto";
 }
 
 }  // namespace xrun::lang

@@ -1,13 +1,15 @@
 // collect_facts makes the kernel of every node, describes it by a line of text (key_of), and times it only if neither
 // the caller's times nor an earlier node have the same line. Before each timed call, the operands that a training step
 // would read from memory are flushed from the caches (caches_of). A head and an update are timed only once, in a small
-// size, as a time per multiply-add or per byte.
+// size, as a time per multiply-add or per byte. All other workers of the step make a timed call at the same time, each
+// on operands of its own, unless these need too much memory.
 #include "ops/facts/facts.h"
 
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
 #include <memory>
+#include <optional>
 
 #include "graph/base/random.h"
 #include "graph/print.h"
@@ -90,24 +92,48 @@ Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure meas
   return at->second.seconds;
 }
 
+struct Timing {
+  KernelTimes& times;
+  const TimedThreads& threads;
+  int fewest = threads.count;  // fewest threads that made a call at the same time
+
+  // Returns the number of threads that make a call whose operands need `bytes` in each of them.
+  int threads_for(Bytes bytes) {
+    const auto count = std::clamp<Bytes>(threads.memory / std::max<Bytes>(1, bytes), 1, threads.count);
+    fewest = std::min(fewest, static_cast<int>(count));
+    return static_cast<int>(count);
+  }
+};
+
+std::string threads_text(int threads) { return threads > 1 ? fmt::format(", {} threads", threads) : ""; }
+
+// Sets the time of a call, and of the prepared forms of its weights.
+Status add_times(const Kernel& kernel, const KernelSpec& spec, const CacheState& caches, const std::string& name,
+                      Timing& timing, KernelFact& fact) {
+  const int threads = timing.threads_for(timed_bytes(kernel, spec));
+  const std::string key = name + threads_text(threads);
+  XRUN_ASSIGN(fact.time, time_of(timing.times, key, [&] { return time_kernel(kernel, spec, caches, threads); }));
+  fact.prepare.resize(spec.inputs.size());
+  for (size_t i = 0; i < fact.prepare.size(); ++i) {
+    if (fact.prepared[i] > 0) {
+      const auto input = static_cast<int>(i);
+      XRUN_ASSIGN(fact.prepare[i], time_of(timing.times, fmt::format("prepare input {} of {}", i, key),
+                                           [&] { return time_prepare(kernel, spec, input, caches, threads); }));
+    }
+  }
+  return {};
+}
+
 Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOptions& options, const KernelSpec& spec,
-                           const CacheState& caches, const std::string& key, KernelTimes* times) {
+                           const CacheState& caches, const std::string& key, Timing* timing) {
   XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options));
   const double slow = options.isa == Isa::kAmx ? amx_work(node, spec) : 1;
   KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = slow * kernel->work()};
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     fact.prepared.push_back(kernel->prepared_bytes(static_cast<int>(i)));
   }
-  if (times != nullptr && std::all_of(spec.inputs.begin(), spec.inputs.end(), is_float)) {
-    XRUN_ASSIGN(fact.time, time_of(*times, key, [&] { return time_kernel(*kernel, spec, caches); }));
-    fact.prepare.resize(spec.inputs.size());
-    for (size_t i = 0; i < fact.prepare.size(); ++i) {
-      if (fact.prepared[i] > 0) {
-        const auto input = static_cast<int>(i);
-        XRUN_ASSIGN(fact.prepare[i], time_of(*times, fmt::format("prepare input {} of {}", i, key),
-                                             [&] { return time_prepare(*kernel, spec, input, caches); }));
-      }
-    }
+  if (timing != nullptr && std::all_of(spec.inputs.begin(), spec.inputs.end(), is_float)) {
+    XRUN_TRY(add_times(*kernel, spec, caches, key, *timing, fact));
   }
   return fact;
 }
@@ -177,10 +203,35 @@ int64_t timed_weights(const Graph& graph) {
   return static_cast<int64_t>(std::bit_floor(weights));
 }
 
+// Measures the rate of an update by one worker, and with several threads the number of workers that fill the bandwidth.
+Status add_update(const Graph& graph, Isa isa, Timing& timing, KernelFacts& facts) {
+  const int64_t weights = timed_weights(graph);
+  const auto byte = [&](int count) -> Result<Seconds> {
+    return time_of(timing.times, fmt::format("update of {} weights, a byte{}", weights, threads_text(count)),
+                   [&] { return time_update(weights, isa, count); });
+  };
+  XRUN_ASSIGN(const Seconds alone, byte(1));
+  facts.bytes_per_second = 1 / alone;
+  if (const int count = timing.threads_for(timed_bytes(weights)); count > 1) {
+    XRUN_ASSIGN(const Seconds shared, byte(count));
+    facts.filling_workers = count * std::min(1.0, alone / shared);
+  }
+  return {};
+}
+
+// Measures the time of a multiply-add of a head.
+Status add_head(const Graph& graph, const Node& node, Isa isa, Timing& timing, KernelFacts& facts) {
+  const HeadShape shape = timed_head(graph, node);
+  const int count = timing.threads_for(timed_bytes(shape));
+  XRUN_ASSIGN(facts.head_seconds_per_mac,
+              time_of(timing.times, key_of(shape) + threads_text(count), [&] { return time_head(shape, isa, count); }));
+  return {};
+}
+
 }  // namespace
 
 Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool training, Isa isa, bool deterministic,
-                                  KernelTimes* times) {
+                                  KernelTimes* times, const TimedThreads& threads) {
   const KernelOptions options{.norm_rows = norm_rows,
                               .training = training,
                               .deterministic = deterministic,
@@ -194,17 +245,14 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool tr
   std::map<std::string, size_t> alike;  // key: the result of key_of; value: the first node with this key
   std::string text = fmt::format("{};{};{};{}", facts.isa, options.norm_rows, options.training, options.deterministic);
   const bool cold = bytes_of_block(graph, norm_rows) > kCaches;
+  std::optional<Timing> timing;
   if (times != nullptr) {
-    const int64_t weights = timed_weights(graph);
-    XRUN_ASSIGN(const Seconds byte, time_of(*times, fmt::format("update of {} weights, a byte", weights),
-                                            [&]() -> Result<Seconds> { return time_update(weights, isa); }));
-    facts.bytes_per_second = 1 / byte;
+    timing.emplace(*times, threads);
+    XRUN_TRY(add_update(graph, isa, *timing, facts));
   }
   for (const Node& node : graph.nodes) {
-    if (times != nullptr && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
-      const HeadShape shape = timed_head(graph, node);
-      XRUN_ASSIGN(facts.head_seconds_per_mac,
-                  time_of(*times, key_of(shape), [&]() -> Result<Seconds> { return time_head(shape, isa); }));
+    if (timing && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
+      XRUN_TRY(add_head(graph, node, isa, *timing, facts));
     }
     if (!has_kernel(node)) {
       facts.nodes.push_back({.prepared = std::vector<Bytes>(node.inputs.size(), 0)});
@@ -216,12 +264,13 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool tr
     if (const auto [at, first] = alike.emplace(key, facts.nodes.size()); !first) {
       facts.nodes.push_back(facts.nodes[at->second]);
     } else {
-      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, caches, key, times));
+      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, caches, key, timing ? &*timing : nullptr));
       facts.nodes.push_back(std::move(fact));
     }
     const KernelFact& fact = facts.nodes.back();
     text += fmt::format(";{}:{}:{}", node.op->name, fact.scratch, fmt::join(fact.prepared, ","));
   }
+  facts.threads = timing ? timing->fewest : 1;
   facts.digest = fmt::format("{:016x}", stable_hash(text));
   return facts;
 }

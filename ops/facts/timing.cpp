@@ -1,6 +1,6 @@
-// A kernel, head or update is called once to warm up and then up to kCalls times; the result is the median. Operands
-// are allocated and filled with random data first. Before each timed call, the operands that a training step would read
-// from memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
+// Operands are allocated and filled with random data first. Before each timed call, the operands that a training step
+// would read from memory are flushed from the caches, because a kernel that waits for memory may take several times as
+// long.
 // Tests: tests/ops/facts/facts_test.cpp
 #include "ops/facts/timing.h"
 
@@ -10,16 +10,13 @@
 #include <new>
 
 #include "graph/base/random.h"
-#include "graph/os/processor_time.h"
+#include "ops/facts/concurrent_calls.h"
 #include "ops/head/head.h"
 #include "ops/optimizer/optimizer.h"
 #include "ops/simd/convert.h"
 
 namespace xrun::ops {
 namespace {
-
-constexpr int kCalls = 7;         // number of timed calls, after a first call to warm up
-constexpr Seconds kEnough = 0.1;  // no more calls are made when their total time reaches this
 
 struct Aligned {
   explicit Aligned(Bytes size)
@@ -44,24 +41,6 @@ void fill_random(std::byte* data, const TensorType& type, int64_t n, uint64_t ke
       reinterpret_cast<float*>(data)[i] = v;
     }
   }
-}
-
-// Returns the median time of a few calls of `run`. `before` is called before each of them and is not timed.
-template <typename Before, typename Run>
-Result<Seconds> median_of_calls(Before before, Run run) {
-  std::vector<Seconds> times;
-  Seconds sum = 0;
-  XRUN_TRY(run());
-  while (times.size() < kCalls && sum < kEnough) {
-    before();
-    const Seconds start = thread_processor_time();
-    XRUN_TRY(run());
-    times.push_back(thread_processor_time() - start);
-    sum += times.back();
-  }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return *middle;
 }
 
 // The memory of operands. leave_caches() flushes those that were added with `leaves`.
@@ -94,85 +73,139 @@ class Operands {
   std::vector<std::span<std::byte>> leaving_;
 };
 
-}  // namespace
+struct KernelOperands {
+  explicit KernelOperands(const Kernel& kernel) : scratch(kernel.scratch_bytes()) {}
 
-Result<Seconds> time_kernel(const Kernel& kernel, const KernelSpec& spec, const CacheState& caches) {
   Operands memory;
+  Aligned scratch;
   std::vector<TensorView> inputs;
   std::vector<TensorView> outputs;
-  const Aligned scratch(kernel.scratch_bytes());
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    const Bytes prepared = kernel.prepared_bytes(static_cast<int>(i));
-    const bool leaves = caches.cold && !caches.recent[i];
-    TensorView view{memory.add(spec.inputs[i], spec.rows, leaves && prepared == 0)};
-    if (prepared > 0) {
-      std::byte* form = memory.add(prepared, leaves);
-      XRUN_TRY(kernel.prepare(static_cast<int>(i), view, form, scratch.bytes));
-      view.data = form;
+};
+
+// The operands of a head pass over all classes of `shape`.
+struct HeadOperands {
+  explicit HeadOperands(const HeadShape& shape)
+      : feature{.dtype = shape.features, .dims = {kBatch, shape.dim}},
+        weight{.dims = {shape.blocks.classes, shape.dim}},
+        bias{.dims = {shape.blocks.classes}},
+        features(feature.bytes(shape.rows, shape.rows)),
+        weights(weight.bytes(1, 1)),
+        biases(bias.bytes(1, 1)),
+        prepared(head_prepared_bytes(shape)),
+        stats(head_stats_bytes(shape)),
+        scratch(head_scratch_bytes(shape, HeadPass::kForward)),
+        labels(static_cast<size_t>(shape.rows), 0) {
+    fill_random(features.bytes, feature, feature.elements(shape.rows, shape.rows), 1);
+    fill_random(weights.bytes, weight, weight.row_elements(), 2);
+    fill_random(biases.bytes, bias, shape.blocks.classes, 3);
+    held = {.weight = weights.bytes,
+            .bias = shape.form.bias ? reinterpret_cast<float*>(biases.bytes) : nullptr,
+            .prepared = head_prepared_bytes(shape) > 0 ? reinterpret_cast<float*>(prepared.bytes) : nullptr};
+  }
+
+  TensorType feature;
+  TensorType weight;
+  TensorType bias;
+  Aligned features;
+  Aligned weights;
+  Aligned biases;
+  Aligned prepared;
+  Aligned stats;
+  Aligned scratch;
+  std::vector<int32_t> labels;
+  HeadWeights held;
+  InlineWorkers workers;
+};
+
+}  // namespace
+
+Result<Seconds> time_kernel(const Kernel& kernel, const KernelSpec& spec, const CacheState& caches, int threads) {
+  return time_calls(threads, [&]() -> Result<TimedCall> {
+    const auto own = std::make_shared<KernelOperands>(kernel);
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      const Bytes prepared = kernel.prepared_bytes(static_cast<int>(i));
+      const bool leaves = caches.cold && !caches.recent[i];
+      TensorView view{own->memory.add(spec.inputs[i], spec.rows, leaves && prepared == 0)};
+      if (prepared > 0) {
+        std::byte* form = own->memory.add(prepared, leaves);
+        XRUN_TRY(kernel.prepare(static_cast<int>(i), view, form, own->scratch.bytes));
+        view.data = form;
+      }
+      own->inputs.push_back(view);
     }
-    inputs.push_back(view);
+    for (const TensorType& type : spec.outputs) {
+      own->outputs.push_back({own->memory.add(type, spec.rows, caches.cold)});
+    }
+    return TimedCall{
+        [own] { own->memory.leave_caches(); },
+        [own, &kernel] {
+          return kernel.run({.inputs = own->inputs, .outputs = own->outputs, .scratch = own->scratch.bytes, .seed = 1});
+        }};
+  });
+}
+
+Result<Seconds> time_prepare(const Kernel& kernel, const KernelSpec& spec, int input, const CacheState& caches,
+                             int threads) {
+  return time_calls(threads, [&]() -> Result<TimedCall> {
+    const auto own = std::make_shared<KernelOperands>(kernel);
+    const TensorView plain{own->memory.add(spec.inputs[static_cast<size_t>(input)], spec.rows, caches.cold)};
+    std::byte* form = own->memory.add(kernel.prepared_bytes(input), caches.cold);
+    return TimedCall{
+        [own] { own->memory.leave_caches(); },
+        [own, &kernel, input, plain, form] { return kernel.prepare(input, plain, form, own->scratch.bytes); }};
+  });
+}
+
+Result<Seconds> time_head(const HeadShape& shape, Isa isa, int threads) {
+  const HeadPasses passes(shape, isa);
+  XRUN_ASSIGN(const Seconds time, time_calls(threads, [&]() -> Result<TimedCall> {
+                const auto own = std::make_shared<HeadOperands>(shape);
+                passes.prepare(own->held, own->workers);
+                return TimedCall{{}, [own, &passes]() -> Status {
+                                   const HeadRows rows{.features = own->features.bytes, .labels = own->labels.data()};
+                                   passes.forward(rows, own->held, own->stats.bytes, own->scratch.bytes, own->workers);
+                                   return {};
+                                 }};
+              }));
+  return time /
+         (static_cast<double>(shape.rows) * static_cast<double>(shape.blocks.classes) * static_cast<double>(shape.dim));
+}
+
+Result<Seconds> time_update(int64_t weights, Isa isa, int threads) {
+  const TensorType type{.dims = {weights}};
+  XRUN_ASSIGN(const Seconds time, time_calls(threads, [&]() -> Result<TimedCall> {
+                const auto memory = std::make_shared<Operands>();
+                const auto floats = [&] { return reinterpret_cast<float*>(memory->add(type, 1, false)); };
+                float* weight = floats();
+                float* gradient = floats();
+                float* state = floats();
+                return TimedCall{{}, [memory, weight, gradient, state, weights, isa]() -> Status {
+                                   const OptimizerForm form{.kind = OptimizerKind::kSgd, .states = 1};
+                                   const UpdateScalars scalars{{.rate = 1e-3F, .momentum = 0.9F}};
+                                   update(isa, form, scalars, weight, gradient, {state}, weights);
+                                   return {};
+                                 }};
+              }));
+  return time / static_cast<double>(3 * type.bytes(1, 1));
+}
+
+Bytes timed_bytes(const Kernel& kernel, const KernelSpec& spec) {
+  Bytes sum = kernel.scratch_bytes();
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    sum += spec.inputs[i].bytes(spec.rows, spec.rows) + kernel.prepared_bytes(static_cast<int>(i));
   }
   for (const TensorType& type : spec.outputs) {
-    outputs.push_back({memory.add(type, spec.rows, caches.cold)});
+    sum += type.bytes(spec.rows, spec.rows);
   }
-  const KernelCall call{.inputs = inputs, .outputs = outputs, .scratch = scratch.bytes, .seed = 1};
-  return median_of_calls([&] { memory.leave_caches(); }, [&] { return kernel.run(call); });
+  return sum;
 }
 
-Result<Seconds> time_prepare(const Kernel& kernel, const KernelSpec& spec, int input, const CacheState& caches) {
-  Operands memory;
-  const Aligned scratch(kernel.scratch_bytes());
-  const TensorView plain{memory.add(spec.inputs[static_cast<size_t>(input)], spec.rows, caches.cold)};
-  std::byte* form = memory.add(kernel.prepared_bytes(input), caches.cold);
-  return median_of_calls([&] { memory.leave_caches(); },
-                         [&] { return kernel.prepare(input, plain, form, scratch.bytes); });
+Bytes timed_bytes(const HeadShape& shape) {
+  return shape.rows * shape.dim * static_cast<Bytes>(sizeof(float)) +
+         shape.blocks.classes * (shape.dim + 1) * static_cast<Bytes>(sizeof(float)) + head_prepared_bytes(shape) +
+         head_stats_bytes(shape) + head_scratch_bytes(shape, HeadPass::kForward);
 }
 
-Seconds time_head(const HeadShape& shape, Isa isa) {
-  const HeadPasses passes(shape, isa);
-  const TensorType feature{.dtype = shape.features, .dims = {kBatch, shape.dim}};
-  const int64_t classes = shape.blocks.classes;
-  const TensorType weight{.dims = {classes, shape.dim}};
-  const TensorType bias{.dims = {classes}};
-  const Aligned features(feature.bytes(shape.rows, shape.rows));
-  const Aligned weights(weight.bytes(1, 1));
-  const Aligned biases(bias.bytes(1, 1));
-  const Aligned prepared(head_prepared_bytes(shape));
-  const Aligned stats(head_stats_bytes(shape));
-  const Aligned scratch(head_scratch_bytes(shape, HeadPass::kForward));
-  fill_random(features.bytes, feature, feature.elements(shape.rows, shape.rows), 1);
-  fill_random(weights.bytes, weight, weight.row_elements(), 2);
-  fill_random(biases.bytes, bias, classes, 3);
-  const std::vector<int32_t> labels(static_cast<size_t>(shape.rows), 0);
-  const HeadRows rows{.features = features.bytes, .labels = labels.data()};
-  const HeadWeights held{
-      .weight = weights.bytes,
-      .bias = shape.form.bias ? reinterpret_cast<float*>(biases.bytes) : nullptr,
-      .prepared = head_prepared_bytes(shape) > 0 ? reinterpret_cast<float*>(prepared.bytes) : nullptr};
-  InlineWorkers workers;
-  passes.prepare(held, workers);
-  const auto forward = [&]() -> Status {
-    passes.forward(rows, held, stats.bytes, scratch.bytes, workers);
-    return {};
-  };
-  const Seconds time = median_of_calls([] {}, forward).value();
-  return time / (static_cast<double>(shape.rows) * static_cast<double>(classes) * static_cast<double>(shape.dim));
-}
-
-Seconds time_update(int64_t weights, Isa isa) {
-  const TensorType type{.dims = {weights}};
-  Operands memory;
-  const auto floats = [&] { return reinterpret_cast<float*>(memory.add(type, 1, false)); };
-  float* weight = floats();
-  float* gradient = floats();
-  float* state = floats();
-  const OptimizerForm form{.kind = OptimizerKind::kSgd, .states = 1};
-  const UpdateScalars scalars{{.rate = 1e-3F, .momentum = 0.9F}};
-  const auto run = [&]() -> Status {
-    update(isa, form, scalars, weight, gradient, {state}, weights);
-    return {};
-  };
-  return median_of_calls([] {}, run).value() / static_cast<double>(3 * type.bytes(1, 1));
-}
+Bytes timed_bytes(int64_t weights) { return 3 * weights * static_cast<Bytes>(sizeof(float)); }
 
 }  // namespace xrun::ops

@@ -103,6 +103,7 @@ class Reader : public CountedReader {
                     .ranks = in.ranks(),
                     .device_nodes = ids<int>(in.device_nodes()),
                     .network = {.name = text(in.network()), .rate = in.network_rate(), .latency = in.network_latency()},
+                    .filling_workers = in.filling_workers(),
                     .gpu = in.gpu() != nullptr ? text(in.gpu()) : "",
                     .device_memory = in.device_memory(),
                     .device_link = in.device_link()};
@@ -113,7 +114,7 @@ class Reader : public CountedReader {
     ok_ = ok_ && machine.devices >= 1 && machine.ranks >= 1 && machine.ranks <= machine.devices && sized &&
           std::ranges::all_of(machine.device_nodes, is_node) && is_measure(machine.network.rate) &&
           is_measure(machine.network.latency) && is_measure(machine.device_link) &&
-          (!machine.has_gpus() || machine.device_memory > 0);
+          is_measure(machine.filling_workers) && (!machine.has_gpus() || machine.device_memory > 0);
     return machine;
   }
 

@@ -92,10 +92,11 @@ class Writer {
 
   Offset<fb::Machine> put(const Machine& machine) {
     const auto gpu = machine.has_gpus() ? text(machine.gpu) : Offset<flatbuffers::String>();
-    return fb::CreateMachine(
-        builder_, text(machine.name), machine.cores, machine.devices, machine.threads, machine.memory,
-        machine.node_memory, machine.ranks, builder_.CreateVector(machine.device_nodes), text(machine.network.name),
-        machine.network.rate, machine.network.latency, gpu, machine.device_memory, machine.device_link);
+    return fb::CreateMachine(builder_, text(machine.name), machine.cores, machine.devices, machine.threads,
+                             machine.memory, machine.node_memory, machine.ranks,
+                             builder_.CreateVector(machine.device_nodes), text(machine.network.name),
+                             machine.network.rate, machine.network.latency, gpu, machine.device_memory,
+                             machine.device_link, machine.filling_workers);
   }
 
   Offset<fb::LayerTimes> put(const UsedTimes& times) {

@@ -199,7 +199,7 @@ bool decode_certificate(const fb::Certificate* in, const ReadNumbers& numbers, s
   if (in == nullptr) {
     return true;
   }
-  if (!is_one_of(in->limit(), Certificate::Limit::kMemory) ||
+  if (!is_one_of(in->limit(), Certificate::Limit::kLoader) ||
       !are_natural({in->stage(), in->count(), in->compared()}) || !std::isfinite(in->bound()) ||
       !std::isfinite(in->busy())) {
     return false;

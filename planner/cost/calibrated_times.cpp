@@ -99,6 +99,9 @@ void use_calibration(std::shared_ptr<const Calibration> calibration, const Modul
   if (!facts.measured && calibration->update > 0) {
     facts.bytes_per_second = calibration->update;
   }
+  if (facts.filling_workers == 0 && !calibration->bandwidth.empty()) {
+    facts.filling_workers = Calibration::of_count(calibration->bandwidth, workers, 0) / calibration->bandwidth.front();
+  }
   facts.calibration = std::move(calibration);
 }
 

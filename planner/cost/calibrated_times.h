@@ -20,7 +20,8 @@ std::string call_kind(const Graph& graph, const Node& node);
 // REQUIRES: `measured` is not empty.
 Seconds calibrated_time(const std::vector<CallTime>& measured, Flops flops, double bytes);
 
-// Sets the times of the nodes whose kind was measured, and the rates of updates and heads. Nodes with a time keep it.
+// Sets the times of the nodes whose kind was measured, the rates of updates and heads, and the number of workers that
+// fill the memory of a node. Facts that were measured on this machine keep their times and this number.
 // `facts` keeps the calibration, whose rates of exchanges and threads the cost model reads.
 //   module   prepared; `facts` are its kernels'
 //   workers  workers of a node that compute at the same time and slow down one another

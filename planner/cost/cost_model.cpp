@@ -196,15 +196,14 @@ Seconds CostModel::approximate_graph(const KnnCellsShape& shape, int ranks) cons
          static_cast<double>(std::min(shape.graph.workers, machine_.cores)) / ranks;
 }
 
-// On a calibrated machine all of its threads share the bandwidth of its memory.
+Seconds CostModel::streaming(Bytes bytes, int workers) const {
+  return static_cast<double>(bytes) / facts_.bytes_per_second / static_cast<double>(workers);
+}
+
 Seconds CostModel::sweep(Bytes bytes, int workers) const {
-  double share = 1;
-  if (facts_.calibration != nullptr && !facts_.calibration->bandwidth.empty()) {
-    const std::vector<double>& bandwidth = facts_.calibration->bandwidth;
-    const int threads = machine_.workers_of_node();
-    share = std::min(1.0, Calibration::of_count(bandwidth, threads, 0) / (bandwidth.front() * threads));
-  }
-  return static_cast<double>(bytes) / (facts_.bytes_per_second * share) / static_cast<double>(workers);
+  const double all = machine_.workers_of_node();
+  const bool is_measured = facts_.filling_workers > 0 && !machine_.has_gpus();
+  return streaming(bytes, workers) * (is_measured ? std::max(1.0, all / facts_.filling_workers) : 1.0);
 }
 
 Seconds CostModel::hand_over() const {
@@ -270,17 +269,21 @@ Seconds CostModel::loader(const Module& module) const {
   return sample * static_cast<double>(module.train.batch);
 }
 
-Seconds CostModel::step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const {
+Seconds CostModel::loader_alone(const Module& module) const {
+  return loader(module) / (machine_.has_gpus() ? machine_.cores : std::min(machine_.cores, machine_.threads));
+}
+
+Seconds CostModel::step_with_loader(const Module& module, Seconds makespan, Seconds busy, int waits) const {
   const Seconds loading = loader(module);
   if (machine_.has_gpus()) {
-    return std::max(makespan, loading / machine_.cores);
+    return std::max(makespan, loader_alone(module));
   }
   const int workers = std::min(machine_.cores, machine_.threads);
   const Seconds row = loading / static_cast<double>(std::max<int64_t>(1, module.train.batch));
   // A worker that is in a task of the loader cannot start work of the step until the task ends. This delays the step by
   // a whole task at its start, and by half a task on average after each wait.
   const Seconds held = std::min(loading / workers, (kReadingTask + row) * (1 + waits / 2.0));
-  return std::max(held + makespan, (work + loading) / workers);
+  return std::max(held + makespan, (busy + loading) / workers);
 }
 
 }  // namespace xrun::planner

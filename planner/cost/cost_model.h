@@ -78,7 +78,11 @@ class CostModel {
   // the workers of one rank; the communication between the ranks is not counted.
   Seconds exact_graph(const KnnShape& shape, int ranks = 1) const;
   Seconds approximate_graph(const KnnCellsShape& shape, int ranks = 1) const;
-  // Returns the time of elementwise work, such as an update, that reads and writes `bytes` in all.
+  // Return the time of elementwise work, such as an update, that reads and writes `bytes` in all: while no other worker
+  // of the node streams through memory, and while all of them do. The second time equals the first one if nobody has
+  // measured how many workers fill the memory. Instructions that stream (planner/cost/memory_sharing.h) take the first
+  // time, since the simulator adds what they share.
+  Seconds streaming(Bytes bytes, int workers) const;
   Seconds sweep(Bytes bytes, int workers) const;
 
   // Returns the bytes that devices of a node exchange in a second: through memory that they share, or over the link
@@ -102,11 +106,13 @@ class CostModel {
   // Returns the time to read and transform the samples of a step on one core: the measured time of a sample, or a
   // formula, in which pictures have twice the height and the width to which they are decoded.
   Seconds loader(const Module& module) const;
+  // Returns the time in which the loader fills the batch of a step if it has all cores that it may use: those of the
+  // workers, or with GPUs all cores of the hosts.
+  Seconds loader_alone(const Module& module) const;
   // Returns the duration of a step whose workers also run the loader; steps of GPUs wait only for its samples. Without
-  // the loader the program takes `makespan`,
-  // keeps workers busy for `work` seconds in total, and lets a worker wait `waits` times
-  // (docs/internals/algorithms.md, "The loader's share").
-  Seconds step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const;
+  // the loader the program takes `makespan`, keeps cores busy for `busy` seconds in total (ProgramTimes::busy), and
+  // lets a worker wait `waits` times (docs/internals/algorithms.md, "The loader's share").
+  Seconds step_with_loader(const Module& module, Seconds makespan, Seconds busy, int waits) const;
 
   const KernelFacts& facts() const { return facts_; }
   const Machine& machine() const { return machine_; }

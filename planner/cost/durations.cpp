@@ -158,7 +158,8 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
       const Bytes bytes = update_bytes(program, shares, instruction, cost) + norm_bytes(module, instruction);
-      instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers) + prepare_time(instruction, cost) / workers;
+      instruction.predicted =
+          cost.hand_over() + cost.streaming(bytes, workers) + prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
       if (const auto load = loads.find(instruction.group); load != loads.end()) {
@@ -170,11 +171,12 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       const int64_t active = head.active * (shard.row_end - shard.row_begin) / head.classes;
       instruction.predicted = cost.hand_over() + cost.selection(active, program.batch);
     } else if (instruction.kind == Kind::kSumDx || instruction.kind == Kind::kReduceDx) {
-      instruction.predicted = cost.hand_over() + cost.sweep(dx_bytes(program, instruction), 1);
+      instruction.predicted = cost.hand_over() + cost.streaming(dx_bytes(program, instruction), 1);
     } else if (instruction.kind == Kind::kSumReplicas || instruction.kind == Kind::kSumTied) {
-      instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
-    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
-               instruction.kind == Kind::kNorm || instruction.kind == Kind::kCompress) {
+      instruction.predicted = cost.hand_over() + cost.streaming(operand_bytes(instruction), workers);
+    } else if (instruction.kind == Kind::kFoldPartials || instruction.kind == Kind::kNorm) {
+      instruction.predicted = cost.hand_over() + cost.streaming(bytes_of(program, instruction.reads), workers);
+    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kCompress) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
       if (instruction.kind == Kind::kCompress) {
         instruction.predicted += selection_time(instruction, module.train.compress.density, workers, cost);

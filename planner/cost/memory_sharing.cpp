@@ -6,11 +6,11 @@
 namespace xrun::planner {
 namespace {
 
-// The number of workers that fill the bandwidth of a node. Facts have only the rate of one worker. On two cores of
+// The number of workers that fill the bandwidth of a node if it was not measured. On two cores of
 // Intel Xeon (Sapphire Rapids), a[i] += b[i] / 2 moves 22.2 GB/s with one worker and 21.7 GB/s with each of two
 // workers, so that two do not slow one another. For more cores the number is assumed: 22 GB/s is about the rate of a
 // channel of DDR4-2933 memory, and a processor for servers has eight of them.
-constexpr int kFilling = 8;
+constexpr double kFilling = 8;
 
 }  // namespace
 
@@ -33,7 +33,8 @@ int streaming_workers(const Program& program, const Instruction& instruction) {
 }
 
 double memory_slowness(const Machine& machine, int workers) {
-  return machine.has_gpus() ? 1.0 : std::max(1.0, static_cast<double>(workers) / kFilling);
+  const double filling = machine.filling_workers > 0 ? machine.filling_workers : kFilling;
+  return machine.has_gpus() ? 1.0 : std::max(1.0, workers / filling);
 }
 
 }  // namespace xrun::planner

@@ -11,8 +11,9 @@ namespace xrun::planner {
 // for instructions that are bound by arithmetic or are exchanges.
 int streaming_workers(const Program& program, const Instruction& instruction);
 
-// Returns how many times longer streaming takes than alone if `workers` workers of a node of `machine` stream. GPUs
-// have memory of their own, so that their factor is 1.
+// Returns how many times longer streaming takes than alone if `workers` workers of a node of `machine` stream. The
+// number of workers that fill the memory is measured (Machine::filling_workers) or assumed. GPUs have memory of their
+// own, so that their factor is 1.
 double memory_slowness(const Machine& machine, int workers);
 
 }  // namespace xrun::planner

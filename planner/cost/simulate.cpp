@@ -115,7 +115,9 @@ class ProgramRun {
     }
     advance();
     while (!clocks_.idle()) {
-      now_ = std::max(now_, clocks_.next_end());
+      const Seconds next = std::max(now_, clocks_.next_end());
+      times_.busy += (next - now_) * (cores_ > 0 ? std::min(cores_, busy_) : busy_);
+      now_ = next;
       while (!clocks_.idle() && clocks_.next_end() <= now_) {
         end_next();
       }

@@ -20,6 +20,7 @@ struct ProgramTimes {
   std::vector<InstructionTime> instructions;  // index: InstructionId
   Seconds makespan = 0;
   double bubble = 0;         // fraction of time in which compute streams are idle, on the devices that hold stages
+  Seconds busy = 0;          // seconds of all cores in computations; GPUs count like cores
   Seconds exposed_comm = 0;  // time in which a device only communicates, on the device where this time is longest
 };
 

@@ -25,11 +25,14 @@ struct Machine {
   // The node of each device, counted from 0; empty: there is one node.
   std::vector<int> device_nodes;
   NetworkSpec network;
-  std::string gpu;          // GpuDef::name of the devices; empty: they are CPUs
-  Bytes device_memory = 0;  // memory of each GPU
-  double device_link = 0;   // bytes a second between two GPUs of a node, in each direction
+  double filling_workers = 0;  // KernelFacts::filling_workers of each node; 0: unknown
+  std::string gpu;             // GpuDef::name of the devices; empty: they are CPUs
+  Bytes device_memory = 0;     // memory of each GPU
+  double device_link = 0;      // bytes a second between two GPUs of a node, in each direction
 
   bool has_gpus() const { return !gpu.empty(); }
+  // Returns the kind of the GPUs with its article: "an h100", "a v100_32g".
+  std::string gpu_with_article() const;
   // Returns how many workers compute at the same time without slowing one another: as many as there are cores. The
   // work of GPUs needs no cores.
   int parallel_workers() const { return has_gpus() ? threads : cores; }

@@ -122,6 +122,7 @@ struct Certificate {
     kHead,      // the head passes
     kCores,     // all cores are busy with the step, or with the step and its data
     kMemory,    // `count` layers run again, so that the plan fits
+    kLoader,    // reading and transforming samples
   };
 
   Seconds bound = 0;  // no plan of these kinds has a shorter predicted step
@@ -134,7 +135,7 @@ struct Certificate {
   Limit limit = Limit::kForward;
   int stage = 0;
   int count = 0;
-  Seconds busy = 0;  // time of the passes that are the limit, in a step
+  Seconds busy = 0;  // time of the passes that are the limit in a step, or of the loader on all cores
 
   bool complete = true;  // false: --search-time has ended the search
   int compared = 0;      // programs that were made by a search that was ended

@@ -65,6 +65,8 @@ std::string limit_value(const Certificate& made) {
       return "cores";
     case Limit::kMemory:
       return "memory";
+    case Limit::kLoader:
+      return "loader";
   }
   return "";
 }
@@ -82,6 +84,8 @@ std::string limit_reason(const Certificate& made) {
       return "they are busy for " + time + " of a step";
     case Limit::kMemory:
       return format_count(made.count) + (made.count == 1 ? " layer runs" : " layers run") + " again to fit";
+    case Limit::kLoader:
+      return "reading and transforming the samples of a step takes " + time + " on all cores";
   }
   return "";
 }
@@ -122,7 +126,7 @@ nlohmann::ordered_json certificate_json(const Plan& plan) {
   if (!plan.certificate) {
     return nullptr;
   }
-  constexpr const char* kLimits[] = {"forward", "backward", "head", "cores", "memory"};
+  constexpr const char* kLimits[] = {"forward", "backward", "head", "cores", "memory", "loader"};
   const Certificate& made = *plan.certificate;
   nlohmann::ordered_json pipelines = nlohmann::ordered_json::array();
   for (size_t kind = 0; kind < made.pipelines.size(); ++kind) {

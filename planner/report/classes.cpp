@@ -27,7 +27,7 @@ std::string limit_text(ClassLimit limit, const Module& module, const Machine& ma
       return format_bytes(machine.node_memory) + " of a node";
     case ClassLimit::kDevice:
       return memory_limits(module, machine).device == machine.device_memory
-                 ? format_bytes(machine.device_memory) + " of an " + machine.gpu
+                 ? format_bytes(machine.device_memory) + " of " + machine.gpu_with_article()
                  : "memory_limit " + format_bytes(module.schedule.memory_limit->value) + " of a device";
     default:
       return "class numbers of 32 bits";

@@ -12,6 +12,7 @@
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/explain.h"
+#include "planner/report/lines.h"
 #include "planner/report/reason_text.h"
 #include "planner/report/stages_json.h"
 #include "planner/report/summary.h"
@@ -183,6 +184,13 @@ Json graphs_of(const Plan& plan, const Module& module) {
   return json;
 }
 
+void add_costs(const Plan& plan, Json& document) {
+  if (const std::string* calibration = calibration_of(plan)) {
+    document["calibration"] = *calibration;
+  }
+  add_layer_times(plan, document);
+}
+
 template <typename T>
 Json list_of(const std::vector<T>& items) {
   Json list = Json::array();
@@ -234,7 +242,7 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
     document["why"] = list_of(plan.why);
     document["alternatives"] = list_of(plan.alternatives);
     document["other_kinds"] = list_of(plan.other_kinds);
-    add_layer_times(plan, document);
+    add_costs(plan, document);
   }
   return document_text(document);
 }
@@ -279,7 +287,7 @@ Json report_document(const Plan& plan, const Module& module) {
   if (const NetworkSummary network = network_of(plan); !network.links.empty()) {
     document["network"] = network_json(network);
   }
-  add_layer_times(plan, document);
+  add_costs(plan, document);
   if (!plan.graphs.empty()) {
     document["graphs"] = graphs_of(plan, module);
   }

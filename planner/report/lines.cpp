@@ -63,6 +63,9 @@ std::string predicted_line(const Plan& plan, const Module& module) {
   if (predicted.bubble + predicted.imbalance > 5e-4) {
     line += format("     idle %.1f %%", 100 * (predicted.bubble + predicted.imbalance));
   }
+  if (plan.certificate && plan.certificate->limit == Certificate::Limit::kLoader) {
+    line += "     limited by the loader";
+  }
   return line + "\n";
 }
 
@@ -175,11 +178,14 @@ std::string layer_times_text(const Plan& plan) {
          counted(times.rows, "row") + "; others have those of the cost model";
 }
 
-std::string costs_line(const Plan& plan) {
+const std::string* calibration_of(const Plan& plan) {
   const auto made = std::ranges::find(plan.options, "calibration", &std::pair<std::string, std::string>::first);
-  return made == plan.options.end()
-             ? ""
-             : "  costs      measured by a calibration of " + printable_line(made->second) + "\n";
+  return made == plan.options.end() ? nullptr : &made->second;
+}
+
+std::string costs_line(const Plan& plan) {
+  const std::string* made = calibration_of(plan);
+  return made == nullptr ? "" : "  costs      measured by a calibration of " + printable_line(*made) + "\n";
 }
 
 std::string communication_lines(const Plan& plan) {

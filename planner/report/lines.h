@@ -41,6 +41,8 @@ std::string disk_lines(const Plan& plan, const Module& module);
 std::string layer_times_text(const Plan& plan);
 // Returns the line "costs": the machine whose calibration gave the predicted times; empty for other plans.
 std::string costs_line(const Plan& plan);
+// Returns the processor and the instruction set of the calibration from which the plan's times come; null without one.
+const std::string* calibration_of(const Plan& plan);
 
 std::string communication_lines(const Plan& plan);
 std::string network_lines(const Plan& plan);  // links between GPUs, and the network

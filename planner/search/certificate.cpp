@@ -124,8 +124,9 @@ constexpr double kFull = 0.9;
 constexpr double kLoading = 0.05;
 
 // Sets what limits the step of a program: memory if layers run again although no hint asks for it; else the cores if
-// there are too few for all threads, or if the loader keeps them busy; else the longest passes of the stage whose
-// passes, together with those of a micro-batch on the stages before it, take longest.
+// there are too few for all threads, or if they are busy with passes and the loader, and the loader if its work is the
+// larger part; else the longest passes of the stage whose passes, together with those of a micro-batch on the stages
+// before it, take longest. The loader limits a step of GPUs if they wait for its samples.
 void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) {
   const Program& program = best.training;
   for (const Stage& stage : program.stages) {
@@ -152,16 +153,16 @@ void set_limit(const SearchInput& input, const Fitted& best, Certificate& made) 
   }
   const Machine& machine = input.machine;
   const Seconds busy = work_of(program) / std::min(machine.parallel_workers(), machine.threads);
-  const Seconds loading =
-      input.cost.loader(input.module) / (machine.has_gpus() ? machine.cores : std::min(machine.cores, machine.threads));
+  const Seconds loading = input.cost.loader_alone(input.module);
   const Seconds step = best.predicted.step;
   const Seconds cores = machine.has_gpus() ? loading : busy + loading;  // work of GPUs needs no cores
   const bool crowded = machine.threads > machine.parallel_workers() && busy > 0.98 * step;
-  const bool loaded = loading > kLoading * step && cores > kFull * step;
+  const bool loaded = !machine.has_gpus() && loading > kLoading * step && cores > kFull * step;
   if (crowded || loaded || cores >= step * kRounding) {
     const bool is_passes = program.stages.size() == 1 && machine.devices == 1 && loading < 0.01 * busy;
-    made.limit = is_passes ? made.limit : Certificate::Limit::kCores;
-    made.busy = is_passes ? made.busy : cores;
+    const bool is_loader = machine.has_gpus() || loading > busy;
+    made.limit = is_passes ? made.limit : is_loader ? Certificate::Limit::kLoader : Certificate::Limit::kCores;
+    made.busy = is_passes ? made.busy : is_loader ? loading : cores;
   }
   if (made.count > 0 && !input.hints.hinted) {
     made.limit = Certificate::Limit::kMemory;

@@ -133,7 +133,7 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine) {
 
 std::string device_limit_text(const Machine& machine, Bytes limit) {
   return machine.has_gpus() && limit == machine.device_memory
-             ? "an " + machine.gpu + " has " + format_bytes(machine.device_memory)
+             ? machine.gpu_with_article() + " has " + format_bytes(machine.device_memory)
              : "memory_limit is " + format_bytes(limit);
 }
 
@@ -154,7 +154,7 @@ Result<Prediction> predict_step(Program& program, const Module& module, const Co
   XRUN_ASSIGN(const ProgramTimes times, simulate(program, cost.machine()));
   Prediction predicted;
   predicted.step =
-      cost.step_with_loader(module, times.makespan, work_of(program), waits_of(program, times, cost.hand_over()));
+      cost.step_with_loader(module, times.makespan, times.busy, waits_of(program, times, cost.hand_over()));
   predicted.images_per_second = predicted.step > 0 ? static_cast<double>(program.batch) / predicted.step : 0;
   predicted.exposed_comm = times.exposed_comm;
   predicted.loader = cost.loader(module);

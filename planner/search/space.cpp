@@ -185,7 +185,8 @@ Setting setting_of(const Program& program) {
 }
 
 bool places_heads(const ScheduleSpec& schedule) {
-  return std::ranges::any_of(schedule.shards, [](const ShardHint& hint) { return hint.shards > 0 || hint.by_node; });
+  return std::ranges::any_of(schedule.shards,
+                             [](const ShardHint& hint) { return hint.shards > 0 || hint.on_all || hint.by_node; });
 }
 
 std::vector<int64_t> divisors(int64_t n) {

@@ -151,10 +151,10 @@ class Hints {
   }
 
   Status check_places(const ShardHint& hint, const HeadPlan& head) const {
-    if (!hint.by_node && hint.shards == 0) {
+    if (!hint.by_node && !hint.on_all && hint.shards == 0) {
       return {};  // the plan chooses the number of shards
     }
-    const int64_t wanted = hint.by_node ? machine_.nodes() : hint.shards;
+    const int64_t wanted = hint.by_node ? machine_.nodes() : hint.on_all ? machine_.devices : hint.shards;
     if (count(head.shards) != wanted) {
       return breaks(hint.span, "{} shards of `{}`, where the schedule asks for {}", head.shards.size(), hint.head,
                     wanted);

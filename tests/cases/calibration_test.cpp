@@ -39,7 +39,13 @@ TEST_F(Calibrations, PlansHaveTheirTimesAndNameThem) {
   EXPECT_EQ(plan.exit, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("  costs      measured by a calibration of tin, avx2\n"));
   EXPECT_THAT(run({"show", "m.xplan"}).out, HasSubstr("  costs      measured by a calibration of tin, avx2\n"));
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"show", "m.xplan", "--format", "json"},
+                                                {"show", "m.xplan", "--table", "why", "--format", "json"}}) {
+    EXPECT_EQ(nlohmann::json::parse(run(words).out)["calibration"], "tin, avx2");
+  }
   EXPECT_THAT(run({"plan", "m.xgraph", "--dry-run"}).out, Not(HasSubstr("  costs ")));
+  EXPECT_FALSE(nlohmann::json::parse(run({"plan", "m.xgraph", "--dry-run", "--format", "json"}).out)
+                   .contains("calibration"));
 }
 
 TEST_F(Calibrations, ARunWarnsOfThoseOfAnotherMachine) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "planner/cost/cost_model.h"
 #include "planner/cost/simulate.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
@@ -14,7 +15,9 @@
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
+#include "planner/search/chain.h"
 #include "planner/search/class_fit.h"
+#include "planner/search/space.h"
 #include "planner/verify/verify_program.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
@@ -288,6 +291,30 @@ TEST(Cluster, AShardPerNodeIsOnTheFirstDeviceOfEachNode) {
     devices.push_back(shard.device);
   }
   EXPECT_EQ(devices, (std::vector{0, 2, 4}));
+}
+
+// On a slow network, `auto` keeps the head on one node. `all` is a wish that the search keeps.
+TEST(Cluster, AHeadOnAllDevicesStaysThere) {
+  Module module = head_model();
+  const Machine machine = machine_of(2, 2, kThin);
+  const auto shards = [&] {
+    const auto plan = plan_on(machine, module);
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    return plan->training.heads[0].shards.size();
+  };
+  const auto settings = [&] {
+    const Module training = testing::prepare_training(module);
+    const KernelFacts facts = testing::make_facts(training);
+    const CostModel cost(facts, machine);
+    return legal_settings(training, make_chain(training, cost), machine, true).value();
+  };
+  const auto moved = [](const Setting& setting) { return setting.head_devices > 0; };
+  module.schedule.shards = {{.head = "id", .granularity = "auto"}};
+  EXPECT_TRUE(std::ranges::any_of(settings(), moved));
+  EXPECT_EQ(shards(), 2U);
+  module.schedule.shards = {{.head = "id", .granularity = "auto", .on_all = true}};
+  EXPECT_TRUE(std::ranges::none_of(settings(), moved));
+  EXPECT_EQ(shards(), 4U);
 }
 
 // Dense gradients are reduced and gathered in slices, so (R - 1) / R of them cross a link twice. Compressed pairs are

@@ -83,6 +83,17 @@ TEST(Gpus, AreTheDevicesOfTheirCluster) {
   EXPECT_FALSE(make_machine({}, {}, 2, 8 * kGiB).has_gpus());
 }
 
+TEST(Gpus, HaveTheArticleOfTheirSpokenName) {
+  const std::pair<const char*, const char*> names[] = {{"h100", "an h100"},         {"a100_80g", "an a100_80g"},
+                                                       {"l40s", "an l40s"},         {"rtx_4090", "an rtx_4090"},
+                                                       {"v100_32g", "a v100_32g"},  {"p40", "a p40"},
+                                                       {"b200", "a b200"},          {"tpu_v3", "a tpu_v3"},
+                                                       {"device", "a device"}};
+  for (const auto& [gpu, text] : names) {
+    EXPECT_EQ(Machine{.gpu = gpu}.gpu_with_article(), text);
+  }
+}
+
 TEST(Gpus, ExchangeAtTheRateOfTheirLinkAndStartWorkByALaunch) {
   const Subject subject = subject_of(head_model(), cluster_of("h100", 8));
   const CostModel cost(subject.training_facts, subject.machine);
@@ -185,6 +196,30 @@ TEST(Gpus, PageAndFileOfAPlanNameThem) {
   const Status stale = check_fresh(*loaded, subject.training, subject.training_facts, smaller);
   ASSERT_FALSE(stale.ok());
   EXPECT_THAT(stale.error().message, HasSubstr(" on a GPU, an h100 has 1.0 MiB"));
+}
+
+// Work of GPUs needs no cores, so a step waits for its samples only if the hosts' cores take longer than the GPUs.
+TEST(Gpus, WaitForTheLoaderOfTheirHosts) {
+  Subject subject = subject_of(head_model(), cluster_of("h100", 8));
+  const Seconds step = subject.plan()->predicted.step;
+  const auto planned = [&](double share) {
+    subject.training_facts.sample = share * step * 64 / 512;  // on 64 cores
+    return subject.plan().value();
+  };
+  EXPECT_DOUBLE_EQ(planned(0.95).predicted.step, step);
+  EXPECT_NE(planned(0.95).certificate->limit, Certificate::Limit::kLoader);
+  const Plan waits = planned(2);
+  EXPECT_DOUBLE_EQ(waits.predicted.step, 2 * step);
+  EXPECT_EQ(waits.certificate->limit, Certificate::Limit::kLoader);
+  EXPECT_TRUE(test::matches_golden(
+      report_text(waits, subject.training) + "\n" + report_table(waits, subject.training, "why", 0),
+      "report/loader.txt"));
+  const auto json = nlohmann::json::parse(report_json(waits, subject.training));
+  EXPECT_EQ(json["certificate"]["limit"]["what"], "loader");
+  EXPECT_DOUBLE_EQ(json["certificate"]["limit"]["seconds"], 2 * step);
+  const auto loaded = load_plan_bytes(plan_bytes(waits));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(loaded->certificate->limit, Certificate::Limit::kLoader);
 }
 
 TEST(Gpus, AStepIsNoShorterThanItsBound) {

@@ -17,6 +17,7 @@ class AmoebaNet {
     stem.map(3, 224);
     stem.conv(3, width_, 3, 224, 112);
     stem.norm(width_, 112);
+    stem.result = width_ * 112 * 112;
     cell(true);
     cell(true);
     for (int group = 0; group < 3; ++group) {
@@ -113,6 +114,7 @@ class AmoebaNet {
     made.map(joined * width_, sizes.back());
     before_ = std::exchange(last_, joined * width_);
     size_ = sizes.back();
+    made.result = last_ * size_ * size_;
     reduced_ = reduces;
     layers_.push_back(std::move(made));
   }

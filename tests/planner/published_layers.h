@@ -58,6 +58,10 @@ struct KernelWork {
 struct KernelList {
   std::vector<KernelWork> kernels;
   int64_t params = 0;
+  // Values of one sample: those that the backward pass reads, which are the inputs of convolutions and norms and the
+  // choices of pools, and those of the result.
+  int64_t kept = 0;
+  int64_t result = 0;
 
   void conv(int64_t in, int64_t out, int64_t k, int64_t size_in, int64_t size_out) {
     conv(in, out, k, k, size_in, size_out);
@@ -66,6 +70,7 @@ struct KernelList {
     kernels.push_back(
         {2 * in * out * k1 * k2 * size_out * size_out, 4 * (in * size_in * size_in + out * size_out * size_out)});
     params += in * out * k1 * k2;
+    kept += in * size_in * size_in;
   }
   // An element-wise function of `reads` tensors.
   void map(int64_t channels, int64_t size, int64_t reads = 1) {
@@ -75,9 +80,11 @@ struct KernelList {
   void norm(int64_t channels, int64_t size) {
     kernels.push_back({4 * channels * size * size, 12 * channels * size * size});
     params += 2 * channels;
+    kept += channels * size * size;
   }
   void pool(int64_t channels, int64_t size_in, int64_t size_out) {
     kernels.push_back({9 * channels * size_out * size_out, 4 * channels * (size_in * size_in + size_out * size_out)});
+    kept += channels * size_out * size_out;
   }
   void linear(int64_t in, int64_t out) {
     kernels.push_back({2 * in * out, 4 * (in + out)});

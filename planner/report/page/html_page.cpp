@@ -27,12 +27,12 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Appends the markup up to `mark`, which is left out, and `text`.
-void append(std::string& page, std::string_view& markup, std::string_view mark, const std::string& text) {
-  const size_t at = markup.find(mark);
+// Appends the frame up to `mark`, which is left out, and `text`.
+void append(std::string& page, std::string_view& frame, std::string_view mark, const std::string& text) {
+  const size_t at = frame.find(mark);
   XRUN_CHECK(at != std::string_view::npos, "the page has no place for " + std::string(mark));
-  page += std::string(markup.substr(0, at)) + text;
-  markup.remove_prefix(at + mark.size());
+  page += std::string(frame.substr(0, at)) + text;
+  frame.remove_prefix(at + mark.size());
 }
 
 }  // namespace
@@ -40,7 +40,9 @@ void append(std::string& page, std::string_view& markup, std::string_view mark, 
 PageParts page_parts() {
   PageParts parts;
   for (const PageText& part : page_texts()) {
-    if (part.name == "markup") {
+    if (part.name == "frame") {
+      parts.frame = part.text;
+    } else if (part.name == "markup") {
       parts.markup = part.text;
     } else {
       (part.name == "style" ? parts.style : parts.scripts) += part.text;
@@ -50,13 +52,14 @@ PageParts page_parts() {
 }
 
 std::string join_page(const PageParts& parts, const std::string& title, const nlohmann::ordered_json& data) {
-  std::string_view markup = parts.markup;
+  std::string_view frame = parts.frame;
   std::string page;
-  append(page, markup, "<!-- title -->", escaped(title));
-  append(page, markup, "/* style */", parts.style);
-  append(page, markup, "\"data\"", script_json(data));
-  append(page, markup, "/* scripts */", parts.scripts);
-  page += markup;
+  append(page, frame, "<!-- title -->", escaped(title));
+  append(page, frame, "/* style */", parts.style);
+  append(page, frame, "<!-- body -->\n", std::string(parts.markup));
+  append(page, frame, "\"data\"", script_json(data));
+  append(page, frame, "/* scripts */", parts.scripts);
+  page += frame;
   return page;
 }
 

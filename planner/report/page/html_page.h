@@ -13,7 +13,7 @@
 
 namespace xrun::planner {
 
-// A text that is part of the page: "markup", "style", or the name of a script.
+// A text that is part of the page: "frame", "markup", "style", or the name of a script.
 struct PageText {
   std::string_view name;
   std::string_view text;
@@ -23,11 +23,12 @@ std::vector<PageText> page_texts();
 
 // The parts of a page, joined.
 struct PageParts {
-  std::string_view markup;
+  std::string_view frame;   // the document without title, style, body, data and scripts
+  std::string_view markup;  // the body
   std::string style;
   std::string scripts;
 };
-// The parts of the page of a plan. Other pages have the same style.
+// The parts of the page of a plan. Other pages have the same frame and style.
 PageParts page_parts();
 // Returns a page with its data, which its scripts read.
 std::string join_page(const PageParts& parts, const std::string& title, const nlohmann::ordered_json& data);

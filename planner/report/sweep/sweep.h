@@ -34,7 +34,7 @@ struct SimulatedPlan {
   // The decisions of the search in a fixed order, as names and values: "stages", "replicas", "micro_batches",
   // "pipeline", "shards", "recompute".
   std::vector<std::pair<std::string, std::string>> settings;
-  std::string limit;  // what makes the step as long as it is: "stage 1", "head", "cores", "memory"
+  std::string limit;  // what makes the step as long as it is: "stage 1", "head", "cores", "loader", "memory"
   StepParts parts;
   int64_t samples = 0;               // samples of an epoch; 0: not known
   std::optional<Seconds> epoch;      // nullopt: the number of samples is not known

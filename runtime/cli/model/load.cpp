@@ -49,20 +49,39 @@ std::optional<lang::CheckedFile> load_file(const std::string& path, const Global
                           : lang::load_texts(path, *texts, sources, diagnostics, wishes);
 }
 
-Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
-  XRUN_ASSIGN(prepared.training_facts, kernel_facts(prepared.training, true, prepared, times));
-  XRUN_ASSIGN(prepared.inference_facts, kernel_facts(prepared.inference, false, prepared, times));
+Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times, const ops::TimedThreads& threads = {}) {
+  XRUN_ASSIGN(prepared.training_facts, kernel_facts(prepared.training, true, prepared, times, threads));
+  XRUN_ASSIGN(prepared.inference_facts, kernel_facts(prepared.inference, false, prepared, times, threads));
+  prepared.machine.filling_workers = prepared.training_facts.filling_workers;
   return {};
+}
+
+// Returns the threads that make a call while it is timed: as many as the workers of a node that compute at the same
+// time, but not more than this machine has cores. Their operands may use a quarter of the free memory.
+ops::TimedThreads timed_threads(const planner::Machine& machine, const runtime::Host& host) {
+  return {.count = std::min(machine.workers_of_node(), host.cores), .memory = host.memory_free / 4};
+}
+
+// Says that some calls were timed on fewer threads than the workers that will make them.
+void note_fewer_threads(const KernelFacts& facts, const ops::TimedThreads& threads, const Console& console) {
+  if (facts.threads < threads.count && !console.json()) {
+    console.note(
+        fmt::format("note: some operators were timed on {} of {} threads, since the operands of all threads "
+                    "need more than {}\n",
+                    facts.threads, threads.count, format_bytes(threads.memory)));
+  }
 }
 
 // Collects the facts with measured times. Times of earlier runs are read from their file, and new times are added to
 // it.
-Status collect_measured_facts(PreparedModel& prepared, const Module& module, const std::string& cpu,
+Status collect_measured_facts(PreparedModel& prepared, const Module& module, const runtime::Host& host,
                               const Console& console) {
-  const std::string origin = runtime::times_origin(prepared.isa, cpu);
+  const std::string origin = runtime::times_origin(prepared.isa, host.cpu);
+  const ops::TimedThreads threads = timed_threads(prepared.machine, host);
   const std::string path = runtime::kernel_times_path(origin);
   ops::KernelTimes times = runtime::load_kernel_times(path, origin);
-  XRUN_TRY(collect_facts(prepared, &times));
+  XRUN_TRY(collect_facts(prepared, &times, threads));
+  note_fewer_threads(prepared.training_facts, threads, console);
   prepared.training_facts.sample = measured_sample(module, times);
   const auto count = [&](bool known) {
     return std::ranges::count_if(times,
@@ -207,7 +226,7 @@ Outcome<void> check_complete(const LoadedModel& model, bool needs_training) {
 }
 
 Result<KernelFacts> kernel_facts(const Module& module, bool training, const PreparedModel& prepared,
-                                 ops::KernelTimes* times) {
+                                 ops::KernelTimes* times, const ops::TimedThreads& threads) {
   const TrainSpec& train = module.train;
   const GpuDef* gpu = prepared.gpus     ? &prepared.gpus->figures
                       : prepared.device ? &*prepared.device
@@ -215,8 +234,8 @@ Result<KernelFacts> kernel_facts(const Module& module, bool training, const Prep
   if (gpu != nullptr) {
     return ops::gpu_facts(module.graph, train.norm_rows, training, train.deterministic, *gpu);
   }
-  XRUN_ASSIGN(KernelFacts facts,
-              ops::collect_facts(module.graph, train.norm_rows, training, prepared.isa, train.deterministic, times));
+  XRUN_ASSIGN(KernelFacts facts, ops::collect_facts(module.graph, train.norm_rows, training, prepared.isa,
+                                                    train.deterministic, times, threads));
   if (prepared.calibration != nullptr) {
     planner::use_calibration(prepared.calibration, module, prepared.machine.workers_of_node(), facts);
   }
@@ -242,7 +261,7 @@ Result<PreparedModel> prepare_model(const Module& module, const ClusterFigures& 
     prepared.calibration = std::make_shared<const Calibration>(*figures.calibration);
   }
   XRUN_TRY(set_machine(prepared, module.cluster, options, host));
-  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host.cpu, console)
+  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, module, host, console)
                                       : collect_facts(prepared, nullptr));
   if (!options.layer_times.empty()) {
     XRUN_ASSIGN(prepared.layer_times, read_layer_times(options.layer_times, prepared));
@@ -280,6 +299,7 @@ Result<PreparedModel> prepare_again(PreparedModel known, const Module& module, c
     prepared->schedule = module.schedule;
   }
   XRUN_TRY(set_machine(known, module.cluster, options, runtime::detect_host()));
+  known.machine.filling_workers = known.training_facts.filling_workers;
   return known;
 }
 

@@ -59,12 +59,12 @@ struct PreparedModel {
 // Returns the facts of the kernels of a prepared module on the devices of `prepared`: on GPUs, or on processors with an
 // instruction set. `times` are those of the processor's kernels; null: times come from formulas.
 Result<KernelFacts> kernel_facts(const Module& module, bool training, const PreparedModel& prepared,
-                                 ops::KernelTimes* times = nullptr);
+                                 ops::KernelTimes* times = nullptr, const ops::TimedThreads& threads = {});
 
 // Runs the passes and collects the sizes of the kernels; with --cost measured, also their times. A note names the file
-// from which times of earlier runs were read. With `options.layer_times`, the times of that file replace those of its
-// layers (planner/profiles/given_times.h). Errors: also XG0401, XG0632, XG0636 for
-// flags that do not go with GPUs, and those of find_gpus.
+// from which times of earlier runs were read, or says that calls were timed on fewer threads than the plan has. With
+// `options.layer_times`, the times of that file replace those of its layers (planner/profiles/given_times.h). Errors:
+// also XG0401, XG0632, XG0636 for flags that do not go with GPUs, and those of find_gpus.
 //   figures  those of the module's cluster
 Result<PreparedModel> prepare_model(const Module& module, const ClusterFigures& figures, const GlobalOptions& options,
                                     const Console& console);
@@ -76,8 +76,8 @@ std::string calibration_text(const Module& module, const PreparedModel& prepared
 std::optional<Error> other_calibration(const Module& module, const PreparedModel& prepared);
 
 // Returns `known` for other settings of `cluster` and `schedule` and another number of devices: the passes and the
-// facts do not depend on them. REQUIRES: `module` otherwise equals the one of `known`, and has the same kind of
-// devices. Errors: XG0636, XG0832.
+// facts do not depend on them, unless the facts were measured. REQUIRES: `module` otherwise equals the one of `known`,
+// and has the same kind of devices; the facts of `known` were not measured. Errors: XG0636, XG0832.
 Result<PreparedModel> prepare_again(PreparedModel known, const Module& module, const GlobalOptions& options);
 
 }  // namespace xrun::cli

@@ -184,7 +184,8 @@ Result<PointPlanner::Known> PointPlanner::prepare(const LoadedModel& model, cons
                                                   const std::string& kind) {
   const Module& module = model.file.module;
   const ClusterFigures& figures = model.file.run.figures;
-  const bool is_catalogued = !figures.device && !figures.calibration;  // otherwise facts depend on the figures
+  // Otherwise facts depend on the figures, or on the number of workers.
+  const bool is_catalogued = !figures.device && !figures.calibration && options.cost != "measured";
   if (const auto known = known_.find(kind); is_catalogued && known != known_.end()) {
     Known made{.prepared = {}, .samples = known->second.samples};
     XRUN_ASSIGN(made.prepared, prepare_again(known->second.prepared, module, options));

@@ -139,7 +139,9 @@ TEST(Hints, GpusHaveAKindAndANumber) {
   EXPECT_EQ(node("gpu = none").module().cluster.gpu, "");
   EXPECT_EQ(node("cores = 2").module().cluster.gpu, "");
   EXPECT_THAT(node("gpus = 8").codes(), ElementsAre("XG0513"));
+  EXPECT_THAT(node("gpu = none\n    gpus = 8").codes(), ElementsAre("XG0513"));
   EXPECT_THAT(node("gpu = v100_64g").codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(node("gpu = v100_64g\n    gpus = 8").codes(), ElementsAre("XG0205")) << "a kind that has a fault";
   EXPECT_THAT(node("gpu = h100\n    gpus = 0").codes(), ElementsAre("XG0214"));
   // Every kind can be named, and every name is a kind.
   for (const GpuDef& gpu : gpu_defs()) {

@@ -155,6 +155,46 @@ TEST(Facts, KernelsThatDifferInOnePropertyAreTimedSeparately) {
   collect(image, 8, true, true);
 }
 
+TEST(Facts, TimesOfSeveralThreadsAreOtherTimes) {
+  const Graph graph = graph_of("cosine_classifier", {kBatch, 64}, {{"classes", int64_t{70}}});
+  KernelTimes times;
+  const auto alone = collect_facts(graph, 8, true, detect_isa(), true, &times);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->threads, 1);
+  EXPECT_EQ(alone->filling_workers, 0) << "one thread shares no memory";
+  EXPECT_EQ(times.size(), 2u);
+  const auto both = collect_facts(graph, 8, true, detect_isa(), true, &times, {.count = 2});
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->threads, 2);
+  EXPECT_GT(both->filling_workers, 0);
+  EXPECT_LE(both->filling_workers, 2);
+  EXPECT_EQ(both->bytes_per_second, alone->bytes_per_second) << "the rate of one worker alone";
+  std::vector<std::string> names;
+  for (const auto& [name, time] : times) {
+    names.push_back(name);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"head of 70 classes, 64 dims, 256 rows, cosine",
+                                      "head of 70 classes, 64 dims, 256 rows, cosine, 2 threads",
+                                      "update of 4096 weights, a byte", "update of 4096 weights, a byte, 2 threads"}));
+}
+
+TEST(Facts, KernelsWithLargeOperandsAreTimedOnFewerThreads) {
+  const Graph graph = graph_of("relu", {kBatch, 65'536}, {});  // 512 KiB of operands a row
+  const auto last = [&](int64_t rows) {
+    KernelTimes times;
+    const auto facts = collect_facts(graph, rows, true, detect_isa(), true, &times, {.count = 3, .memory = 2 * kMiB});
+    EXPECT_TRUE(facts.ok());
+    return std::pair(facts->threads, times.begin()->first);
+  };
+  EXPECT_EQ(last(1).first, 3);
+  EXPECT_TRUE(last(1).second.ends_with(", 3 threads")) << last(1).second;
+  EXPECT_EQ(last(2).first, 2);
+  EXPECT_TRUE(last(2).second.ends_with(", 2 threads")) << last(2).second;
+  EXPECT_EQ(last(8).first, 1);
+  EXPECT_EQ(last(8).second.find("threads"), std::string::npos) << last(8).second;
+}
+
 // A reshape between channels-last images needs scratch memory; a reshape of row-major tensors does not.
 TEST(Facts, NodesWithDifferentLayoutsHaveSeparateFacts) {
   Graph graph = graph_of("reshape", {kBatch, 8, 4, 4}, {{"shape", std::vector<int64_t>{kBatch, 4, 8, 4}}});

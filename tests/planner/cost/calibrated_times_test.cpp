@@ -74,13 +74,15 @@ TEST(CalibratedTimes, ExchangesSweepsAndHandOversHaveMeasuredFigures) {
   calibration->copy = {3e-5, 4e9};
   calibration->hand_over = 7e-6;
   calibration->bandwidth = {1e9, 1.2e9};
-  facts.calibration = calibration;
+  use_calibration(calibration, module, 2, facts);
   const CostModel cost(facts, machine);
   EXPECT_DOUBLE_EQ(cost.all_gather(2'000'000, 3), 2e-5 + 1e-3);
   EXPECT_DOUBLE_EQ(cost.copy(4'000'000), 3e-5 + 1e-3);
   EXPECT_DOUBLE_EQ(cost.hand_over(), 7e-6);
   EXPECT_DOUBLE_EQ(cost.reduce_scatter(1'000'000, 2), 7e-6 + 1e-3) << "a figure that was not measured";
+  EXPECT_DOUBLE_EQ(facts.filling_workers, 1.2);
   EXPECT_DOUBLE_EQ(cost.sweep(600'000'000, 1), 1) << "two threads share 1.2 GB/s";
+  EXPECT_DOUBLE_EQ(cost.streaming(600'000'000, 1), 0.6) << "the other thread does not stream";
 }
 
 }  // namespace

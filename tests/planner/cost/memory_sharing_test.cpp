@@ -1,5 +1,6 @@
 #include "planner/cost/memory_sharing.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "planner/cost/simulate.h"
@@ -51,6 +52,18 @@ TEST(MemorySharing, WorkersThatWaitForCoresUseLessBandwidth) {
   Machine machine = machine_of(1, 4);
   machine.devices = machine.threads = 16;
   EXPECT_DOUBLE_EQ(makespan(program_of(16, Kind::kUpdate), machine), 4);
+}
+
+// The predicted time is that of a worker alone. If all workers stream, they get the rate that was measured with all of
+// them, and it is not divided once more.
+TEST(MemorySharing, AMeasuredNumberOfWorkersFillsTheMemory) {
+  for (const double filling : {1.5, 4.0, 11.5, 20.0}) {
+    Machine machine = machine_of(1, 12);
+    machine.filling_workers = filling;
+    EXPECT_DOUBLE_EQ(makespan(program_of(12, Kind::kUpdate), machine), std::max(1.0, 12 / filling));
+    EXPECT_DOUBLE_EQ(makespan(program_of(1, Kind::kUpdate), machine), 1);
+    EXPECT_DOUBLE_EQ(makespan(program_of(12, Kind::kForward), machine), 1) << "its time was measured with all workers";
+  }
 }
 
 TEST(MemorySharing, GpusHaveMemoryOfTheirOwn) {

@@ -178,6 +178,10 @@ TEST(Certificate, CoresThatReadDataAreTheLimit) {
   EXPECT_LE(with.certificate->busy, with.predicted.step);
   const Plan little = planned(0.01 * without.predicted.step * 2 / 256);
   EXPECT_EQ(little.certificate->limit, Certificate::Limit::kHead);
+  const Plan slow = planned(3 * without.predicted.step * 2 / 256);
+  EXPECT_EQ(slow.certificate->limit, Certificate::Limit::kLoader);
+  EXPECT_DOUBLE_EQ(slow.certificate->busy, 3 * without.predicted.step);
+  EXPECT_GT(slow.predicted.step, slow.certificate->busy) << "the workers also compute the step";
 }
 
 TEST(Certificate, ASearchThatIsOverKeepsTheFirstPlanThatFits) {

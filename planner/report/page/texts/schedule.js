@@ -103,7 +103,7 @@ class ScheduleView {
       const width = Math.min(this.width, this.x(end)) - x;
       if (x + width <= last + 0.5) continue;
       last = x + width;
-      const group = kindGroups[columns.kind[at]];
+      const group = groupAt(at);
       ink.fillStyle = this.colours[group][0];
       ink.globalAlpha = row.run ? 0.6 : 1;
       ink.fillRect(x, row.top, Math.max(width - (width > 3 ? 1 : 0), 0.7), row.height);
@@ -294,7 +294,7 @@ class ScheduleView {
 }
 
 function showSchedule() {
-  const used = new Set(columns.kind ? columns.kind.map((kind) => kindGroups[kind]) : []);
+  const used = new Set(columns.kind ? columns.kind.map((kind, at) => groupAt(at)) : []);
   for (const [name, , about] of Object.values(groups)) {
     if (used.has(name)) {
       find('legend').append(element('li', {}, element('span', {class: 'swatch', style: `background:var(--${name})`}), about));

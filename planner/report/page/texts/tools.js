@@ -23,6 +23,8 @@ function stepTime(value) {
 const groups = {
   forward: ['forward', 'F', 'Forward pass'],
   backward: ['backward', 'B', 'Backward pass'],
+  inputs: ['inputs', 'I', 'Gradients of inputs'],
+  weights: ['weights', 'W', 'Gradients of weights'],
   head: ['head', 'H', 'Head'],
   update: ['update', 'U', 'Sums and update'],
   comm: ['comm', '', 'Exchange'],
@@ -35,3 +37,11 @@ function groupOf(kind) {
   return kind === 'copy' ? 'other' : 'update';
 }
 const kindGroups = schedule.kinds.map(groupOf);
+
+// The group of an instruction. The parts of a split backward pass have groups of their own.
+function groupAt(at) {
+  const group = kindGroups[columns.kind[at]];
+  if (group !== 'backward') return group;
+  const label = schedule.labels[columns.label[at]];
+  return label.startsWith('input gradient') ? 'inputs' : label.startsWith('weight gradient') ? 'weights' : group;
+}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -76,6 +77,30 @@ TEST(HtmlPage, NumbersAreThoseOfTheJson) {
 }
 
 // An instruction starts with the step, or when the instruction ends that the page names as its predecessor.
+// The script groups the parts of split backward passes by the beginning of their labels.
+TEST(HtmlPage, GradientsOfInputsAndOfWeightsHaveLettersOfTheirOwn) {
+  const testing::PlannedPage page = plan_page(2, 1, 2, "small", PipelineKind::kZeroBubble);
+  const std::string html = html_page(page.plan, page.training);
+  const Json schedule = data_of(html)["schedule"];
+  const Json gantt = Json::parse(gantt_json(page.plan));
+  std::map<std::string, int> parts;
+  for (size_t i = 0; i < schedule["columns"]["id"].size(); ++i) {
+    const std::string part = gantt["instructions"][schedule["columns"]["id"][i].get<size_t>()].value("part", "");
+    const std::string label = schedule["labels"][schedule["columns"]["label"][i].get<size_t>()];
+    if (!part.empty()) {
+      ++parts[part];
+      EXPECT_TRUE(label.starts_with(part)) << label;
+    }
+    EXPECT_EQ(label.starts_with("input gradient") || label.starts_with("weight gradient"), !part.empty()) << label;
+  }
+  EXPECT_GT(parts["input gradient"], 0);
+  EXPECT_EQ(parts["input gradient"], parts["weight gradient"]);
+  EXPECT_EQ(count_of(html, "label.startsWith('input gradient') ? 'inputs'"), 1U);
+  EXPECT_EQ(count_of(html, "label.startsWith('weight gradient') ? 'weights'"), 1U);
+  EXPECT_EQ(count_of(html, "inputs: ['inputs', 'I', "), 1U);
+  EXPECT_EQ(count_of(html, "weights: ['weights', 'W', "), 1U);
+}
+
 TEST(HtmlPage, InstructionsStartWhenTheirPredecessorEnds) {
   for (const auto& [devices, stages] : {std::pair(2, 2), std::pair(4, 1), std::pair(1, 1)}) {
     const testing::PlannedPage page = plan_page(devices, 1, stages);

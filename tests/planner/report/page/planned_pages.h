@@ -17,12 +17,16 @@ struct PlannedPage {
 
 // Plans a model with a head on `devices` devices of `nodes` nodes; the plan keeps its model, with a text in which each
 // operator has a line.
-inline PlannedPage plan_page(int devices, int nodes, int stages, const std::string& name = "small") {
+inline PlannedPage plan_page(int devices, int nodes, int stages, const std::string& name = "small",
+                             PipelineKind pipeline = PipelineKind::kGpipe) {
   Module module = make_module({.layers = 4, .classes = 3000, .head = true, .batch = 64 * int64_t{devices}});
   module.model = name;
   module.schedule.stages = Hint<int64_t>{stages, {}};
   if (stages > 1) {
     module.schedule.micro_batches = Hint<int64_t>{4, {}};
+    if (pipeline != PipelineKind::kGpipe) {
+      module.schedule.pipeline = Hint<PipelineHint>{{pipeline}, {}};
+    }
   }
   PlannedPage page{prepare_training(module), {}};
   const Module inference = prepare_inference(module);
