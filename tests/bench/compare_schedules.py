@@ -13,9 +13,10 @@ import compare_glyphs
 
 BASE = ["--devices", "2", "--set", "schedule.replicas=1"]
 PHASES = ["--set", "schedule.shard.character.granularity=step"]
+PASSES = ["--set", "schedule.shard.character.granularity=micro_batch"]
 SCHEDULES = {
     "gpipe": (2, "gpipe", []),
-    "zb_v": (4, "zb_v", []),
+    "zb_v": (4, "zb_v", PASSES),
     "zero_bubble in phases": (2, "zero_bubble", PHASES),
     "interleaved in phases": (4, "interleaved", PHASES),
     "zb_v in phases": (4, "zb_v", PHASES),

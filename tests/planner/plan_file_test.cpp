@@ -52,7 +52,13 @@ Made make_plan_to_store() {
   plan.samples = 5'179'510;
   plan.why = {{.key = Reason::Key::kStages, .value = 2, .cause = Reason::Cause::kRival, .rival = Rival{.ratio = 0.1}}};
   plan.alternatives = {
-      {.replicas = 2, .micro_batches = 4, .recomputed = 3, .step = 0.5, .memory = 1000, .ratio = 1, .idle = 0.25}};
+      {.replicas = 2, .micro_batches = 4, .recomputed = 3, .step = 0.5, .memory = 1000, .ratio = 1, .idle = 0.25},
+      {.stages = 6,
+       .micro_batches = 8,
+       .pipeline = {PipelineKind::kInterleaved, 0, 3},
+       .one_head_pass = true,
+       .head = "id",
+       .step = 0.5}};
   plan.other_kinds = {{.stages = 3, .step = 0.75, .is_estimate = true}};
   plan.certificate = Certificate{.bound = 0.125,
                                  .stages = {1, 2},
@@ -105,6 +111,8 @@ TEST(PlanFile, SavingAndLoadingKeepsEverything) {
   EXPECT_EQ(loaded->alternatives[0].replicas, 2);
   EXPECT_EQ(loaded->alternatives[0].micro_batches, 4);
   EXPECT_EQ(loaded->alternatives[0].recomputed, 3);
+  EXPECT_EQ(settings_text(loaded->alternatives[1]),
+            "stages = 6, micro_batches = 8, pipeline = interleaved(chunks=3), shard id { granularity = step }");
   EXPECT_EQ(note_text(loaded->other_kinds[0]), "as fast, estimated");
   ASSERT_TRUE(loaded->certificate.has_value());
   EXPECT_EQ(loaded->certificate->bound, 0.125);
@@ -132,6 +140,7 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
   const SmallerBlock block{
       .batch = 64, .blocks = 1, .norm_rows = 32, .devices = 2, .used = 2, .faster = 0.43, .coupled = true};
   const HeadState state{.bytes = 4096, .mapped = true, .active = 100, .is_subset = true, .kept = 50, .logits = 2048};
+  const Rival warm{.pipeline = {PipelineKind::kOneFOneB, 2}, .ratio = 0.05};
   HeadState narrow = state;
   narrow.states = RowFormat::kBf16;
   made.plan.why = {{.key = Key::kStages, .value = 1, .cause = Cause::kRival, .rival = rival},
@@ -140,7 +149,9 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
                    {.key = Key::kShards, .head = "id", .value = 3, .cause = Cause::kHeadState, .head_state = state},
                    {.key = Key::kShards, .head = "b", .value = 3, .cause = Cause::kHeadState, .head_state = narrow},
                    {.key = Key::kRecompute, .value = 3, .of = 10, .cause = Cause::kCheapestThatFits},
-                   {.key = Key::kRecompute, .value = 4, .of = 10, .cause = Cause::kFits}};
+                   {.key = Key::kRecompute, .value = 4, .of = 10, .cause = Cause::kFits},
+                   {.key = Key::kPipeline, .value = 2, .of = 3, .cause = Cause::kRival, .rival = warm},
+                   {.key = Key::kGranularity, .head = "id", .value = 1, .cause = Cause::kRival, .rival = warm}};
   const auto loaded = load_plan_bytes(plan_bytes(made.plan));
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
@@ -157,7 +168,9 @@ TEST(PlanFile, KeepsTheValuesOfReasons) {
                 "micro_batches = 1: 64 rows each", "shards id = 3: weights and states 4.0 KiB in a file" + logits,
                 "shards b = 3: weights and states 4.0 KiB in a file (rows in f32, states in bf16)" + logits,
                 "recompute = 3 of 10 layers: the cheapest that fits, by estimated memory",
-                "recompute = 4 of 10 layers: fits; a plan that runs fewer layers again may fit too"}));
+                "recompute = 4 of 10 layers: fits; a plan that runs fewer layers again may fit too",
+                "pipeline = interleaved(chunks=3): one_f_one_b(warm_up=2) is 5.0 % slower",
+                "granularity id = step: micro_batch is 5.0 % slower"}));
   EXPECT_EQ(loaded->why[0].rival->step, rival.step);
   EXPECT_EQ(loaded->why[0].rival->memory, rival.memory);
   EXPECT_FALSE(loaded->why[3].head_state->states.has_value());

@@ -50,6 +50,29 @@ TEST(Search, RoughEstimatesLoseNoFasterSetting) {
   }
 }
 
+// Settings with other pipelines than GPipe and 1F1B stay rough if a formula expects them to be slower than the best
+// one.
+TEST(Search, RoughPipelinesAreNotFaster) {
+  int rough = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const testing::Generated made = testing::generate_model(seed);
+    const Subject subject(made.module, made.machine);
+    const auto settings = legal_settings(subject.training, subject.chain, subject.machine, false).value();
+    const std::vector<Candidate> found = search(subject.input, settings).value();
+    ASSERT_EQ(found.size(), settings.size()) << "seed " << seed;
+    for (size_t i = 0; i < found.size(); i += 1 + found.size() / 64) {
+      if (found[i].rough) {
+        EXPECT_FALSE(found[i].setting.is_plain()) << "seed " << seed << ", " << to_text(found[i].setting);
+        const Candidate full = decide(subject.input, found[i].setting, Recompute::kNone).value().at(0);
+        EXPECT_GE(full.predicted.step, 0.99 * found[0].predicted.step)
+            << "seed " << seed << ", " << made.text << ", " << to_text(found[i].setting);
+        ++rough;
+      }
+    }
+  }
+  EXPECT_GT(rough, 60);
+}
+
 // The last stage of a pipeline ends first, and updates its weights while the other stages work.
 TEST(Search, UpdatesOfLaterStagesOverlapWithEarlierPasses) {
   testing::ModelOptions options{.layers = 20, .width = 128, .batch = 32, .norm_rows = 2};
