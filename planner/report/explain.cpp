@@ -169,20 +169,12 @@ Reason explain_micro_batches(const Searched& search) {
 
 Reason explain_pipeline(const Searched& search) {
   const Setting& setting = search.chosen();
-  const bool has_chunks = setting.pipeline == PipelineKind::kInterleaved;
-  Reason reason{.key = Key::kPipeline,
-                .value = static_cast<int64_t>(setting.pipeline),
-                .of = has_chunks ? setting.chunks : setting.warm_up};
+  Reason reason{.key = Key::kPipeline, .value = static_cast<int64_t>(setting.pipeline)};
+  reason.of = setting.pipeline == PipelineKind::kInterleaved ? setting.chunks : setting.warm_up;
   set_compared(reason, search, search.input.module.schedule.pipeline.has_value(), [&](const Setting& s) {
     return s.ranks() == setting.ranks() && s.replicas == setting.replicas && s.pipeline != setting.pipeline;
   });
   return reason;
-}
-
-// Whether the search has settings that differ from this one only in the granularity of head passes.
-bool chooses_granularity(const Setting& setting, const Module& module) {
-  return setting.pipeline > PipelineKind::kOneFOneB && !module.graph.heads.empty() &&
-         setting.micro_batches > setting.replicas;
 }
 
 Reason explain_granularity(const Searched& search) {

@@ -41,7 +41,7 @@ class SettingList {
         partials_(deterministic ? static_cast<int>(std::min<int64_t>(4, blocks_)) : 0),
         first_node_(devices_of_first_node(machine)),
         heads_move_(first_node_ < machine.devices && !module.graph.heads.empty() && !places_heads(schedule_)),
-        has_heads_(!module.graph.heads.empty()),
+        module_(module),
         may_share_weights_(
             std::ranges::any_of(module.graph.params, [](const Parameter& param) { return param.tied.valid(); })),
         granularity_(find_granularity(schedule_)),
@@ -119,8 +119,7 @@ class SettingList {
     if (setting.stages > layers_ || !in_range(setting.stages, schedule_.stages)) {
       return;
     }
-    const bool chooses =
-        has_heads_ && setting.pipeline > PipelineKind::kOneFOneB && setting.micro_batches > setting.replicas;
+    const bool chooses = chooses_granularity(setting, module_);
     if (!chooses || !granularity_ || granularity_->granularity != "step") {
       add_pipeline(setting);
     }
@@ -159,7 +158,7 @@ class SettingList {
   int partials_;     // gradient partials, which replicas share equally; 0: any number of replicas
   int first_node_;   // number of devices of the first node
   bool heads_move_;  // in a cluster: settings with heads only on the first node are also tried
-  bool has_heads_;
+  const Module& module_;
   bool may_share_weights_;        // stages may share a weight, so that a device may have only one of them
   const ShardHint* granularity_;  // the hint for head passes; null: none
   int64_t layers_ = 0;            // the most stages into which the layers can be cut
@@ -182,6 +181,11 @@ Setting setting_of(const Program& program) {
           .warm_up = program.warm_up,
           .one_head_pass = program.schedule > PipelineKind::kOneFOneB && !program.heads.empty() &&
                            program.heads[0].rows == program.batch && program.micro_batches > program.replicas};
+}
+
+bool chooses_granularity(const Setting& setting, const Module& module) {
+  return setting.pipeline > PipelineKind::kOneFOneB && !module.graph.heads.empty() &&
+         setting.micro_batches > setting.replicas;
 }
 
 bool places_heads(const ScheduleSpec& schedule) {

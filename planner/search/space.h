@@ -39,6 +39,9 @@ Setting setting_of(const Program& program);
 // a schedule. kInterleaved needs groups of equal size, of at least `ranks` micro-batches unless there are fewer.
 bool permits(PipelineKind pipeline, int ranks, int chunks, int micro_batches);
 
+// Whether settings of a module may differ from this one only in `one_head_pass`.
+bool chooses_granularity(const Setting& setting, const Module& module);
+
 // Whether hints place the shards of some head.
 bool places_heads(const ScheduleSpec& schedule);
 
