@@ -109,7 +109,7 @@ std::string threads_text(int threads) { return threads > 1 ? fmt::format(", {} t
 
 // Sets the time of a call, and of the prepared forms of its weights.
 Status add_times(const Kernel& kernel, const KernelSpec& spec, const CacheState& caches, const std::string& name,
-                      Timing& timing, KernelFact& fact) {
+                 Timing& timing, KernelFact& fact) {
   const int threads = timing.threads_for(timed_bytes(kernel, spec));
   const std::string key = name + threads_text(threads);
   XRUN_ASSIGN(fact.time, time_of(timing.times, key, [&] { return time_kernel(kernel, spec, caches, threads); }));

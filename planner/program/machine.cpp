@@ -19,8 +19,8 @@ int nodes_of(const std::vector<int>& nodes) { return nodes.empty() ? 1 : std::ra
 }  // namespace
 
 std::string Machine::gpu_with_article() const {
-  // The names of these letters begin with a vowel. A name of one letter and digits, like h100, is spoken as letters, and
-  // so is rtx.
+  // The names of these letters begin with a vowel. A name of one letter and digits, like h100, is spoken as letters,
+  // and so is rtx.
   constexpr std::string_view kVowels = "aefhilmnorsx";
   const bool is_spelt = gpu.starts_with("rtx") || (gpu.size() > 1 && gpu[1] >= '0' && gpu[1] <= '9');
   const std::string_view vowels = is_spelt ? kVowels : "aeiou";

@@ -156,10 +156,12 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   parts.push_back(std::move(other));
   if (std::abs(rest) > 1e-6 * plan.predicted.step) {
     const bool crowded = plan.machine.threads > plan.machine.parallel_workers();
+    const bool is_loader = plan.certificate && plan.certificate->limit == Certificate::Limit::kLoader;
     parts.push_back({.name = rest > 0 ? "waiting" : "overlap",
                      .how = rest < 0  ? "parts that run at the same time on several devices"
                             : crowded ? std::to_string(plan.machine.threads) + " threads share " +
                                             plural(plan.machine.cores, "core")
+                            : is_loader                    ? "for samples"
                             : plan.machine.devices == 1    ? "for data"
                             : module.data.bindings.empty() ? "for other devices"
                                                            : "for data and other devices",

@@ -44,8 +44,8 @@ TEST_F(Calibrations, PlansHaveTheirTimesAndNameThem) {
     EXPECT_EQ(nlohmann::json::parse(run(words).out)["calibration"], "tin, avx2");
   }
   EXPECT_THAT(run({"plan", "m.xgraph", "--dry-run"}).out, Not(HasSubstr("  costs ")));
-  EXPECT_FALSE(nlohmann::json::parse(run({"plan", "m.xgraph", "--dry-run", "--format", "json"}).out)
-                   .contains("calibration"));
+  EXPECT_FALSE(
+      nlohmann::json::parse(run({"plan", "m.xgraph", "--dry-run", "--format", "json"}).out).contains("calibration"));
 }
 
 TEST_F(Calibrations, ARunWarnsOfThoseOfAnotherMachine) {

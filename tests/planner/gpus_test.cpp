@@ -84,11 +84,10 @@ TEST(Gpus, AreTheDevicesOfTheirCluster) {
 }
 
 TEST(Gpus, HaveTheArticleOfTheirSpokenName) {
-  const std::pair<const char*, const char*> names[] = {{"h100", "an h100"},         {"a100_80g", "an a100_80g"},
-                                                       {"l40s", "an l40s"},         {"rtx_4090", "an rtx_4090"},
-                                                       {"v100_32g", "a v100_32g"},  {"p40", "a p40"},
-                                                       {"b200", "a b200"},          {"tpu_v3", "a tpu_v3"},
-                                                       {"device", "a device"}};
+  const std::pair<const char*, const char*> names[] = {
+      {"h100", "an h100"},         {"a100_80g", "an a100_80g"}, {"l40s", "an l40s"},
+      {"rtx_4090", "an rtx_4090"}, {"v100_32g", "a v100_32g"},  {"p40", "a p40"},
+      {"b200", "a b200"},          {"tpu_v3", "a tpu_v3"},      {"device", "a device"}};
   for (const auto& [gpu, text] : names) {
     EXPECT_EQ(Machine{.gpu = gpu}.gpu_with_article(), text);
   }
