@@ -333,7 +333,8 @@ std::vector<Alternative> list_other_kinds(const Module& module, const Choice& ch
   for (const Candidate& candidate : candidates) {  // fastest first
     if (std::ranges::find(choice.refused, candidate.setting) == choice.refused.end() &&
         seen.insert(kind_of(candidate.setting)).second) {
-      const double ratio = candidate.predicted.step / chosen.candidate.predicted.step - 1;
+      // A rough candidate lacks what delays all plans alike, such as reading data.
+      const double ratio = std::max(0.0, candidate.predicted.step / chosen.candidate.predicted.step - 1);
       Alternative other =
           alternative_of(module, candidate.setting, candidate.predicted, candidate.largest_stage, ratio);
       other.step = chosen.predicted.step * (1 + ratio);

@@ -1,18 +1,7 @@
-// The candidate with the least estimated time is tried next. Estimates of different kinds cannot be compared well, and
-// neither kept logits of heads nor all memory are part of them, so the programs that are made correct the estimates of
-// the candidates that are left (planner/search/corrections.h). First there are a few programs of several kinds, with
-// GPipe and 1F1B; then, only candidates that are predicted faster than the best program are tried.
-//
-// If that finds no program that fits, every candidate is doubted. After the first candidate of a kind does not fit, the
-// candidates of this kind that need the least memory (the leanest) are tried next, with recomputation of everything:
-// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and each
-// later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if micro-batches
-// are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the sweep at the
-// end of the step, a head with one pass does not, so both are tried. Other pipelines need no less memory than 1F1B.
-//
-// If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
-// memory of workers), no candidate of the kind fits. The leanest kinds by the estimate of the partition are tried once:
-// if none comes near the limits, all kinds are given up. Otherwise candidates are tried by time again.
+// The candidate with the least estimated time is tried next. Estimates lack kept logits and a part of the memory, so
+// the programs that are made correct those of the candidates that are left (planner/search/corrections.h). First there
+// are a few programs of several kinds, with GPipe and 1F1B; then, only candidates that are predicted faster than the
+// best.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -66,9 +55,7 @@ class Chooser {
   Result<Choice> run() {
     exclude_heavy_kinds();
     XRUN_TRY(try_fastest());
-    if (choice_.fitted.empty()) {
-      XRUN_TRY(try_all());
-    }
+    XRUN_TRY(choice_.fitted.empty() ? try_all() : try_without_limits());
     add_refused();
     if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
       XRUN_TRY(ask_leanest_kinds(1));  // all are too large; one program shows by how much
@@ -133,6 +120,18 @@ class Chooser {
       }
     }
     return next != nullptr ? next : faster;
+  }
+
+  // Estimates of the memory of other pipelines can be too high, so those that are fastest without limits are tried.
+  Status try_without_limits() {
+    std::set<const Candidate*> seen;
+    while (const Candidate* fastest = corrections_.fastest_without_limits(open_, seen, best_)) {
+      seen.insert(fastest);
+      XRUN_ASSIGN(std::vector<Candidate> made, decide(input_.search, fastest->setting, fastest->recompute));
+      OpenCandidate unlimited{.candidate = fastest, .decided = std::move(made.at(0))};
+      XRUN_TRY(attempt(unlimited));
+    }
+    return {};
   }
 
   // Adds the settings that do not fit by their corrected estimates.

@@ -1,5 +1,16 @@
 // Choice: selects a few candidates, makes programs of them and compares these exactly. It also finds the candidates
 // that do not fit into memory.
+//
+// If that finds no program that fits, every candidate is doubted. After the first candidate of a kind does not fit, the
+// candidates of this kind that need the least memory (the leanest) are tried next, with recomputation of everything:
+// for each pipeline, the one with the most micro-batches. Under 1F1B, a stage holds one micro-batch for itself and each
+// later stage, and a head pass has the rows of one micro-batch per replica, so both need less memory if micro-batches
+// are smaller. Under GPipe, only values in transit do. A head with several passes keeps features for the sweep at the
+// end of the step, a head with one pass does not, so both are tried. Other pipelines need no less memory than 1F1B.
+//
+// If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
+// memory of workers), no candidate of the kind fits. The leanest kinds by the estimate of the partition are tried once:
+// if none comes near the limits, all kinds are given up. Otherwise candidates are tried by time again.
 #pragma once
 
 #include <vector>

@@ -9,6 +9,8 @@ namespace {
 
 // The most kinds that count, so that at most 15/16 of a need are assumed.
 constexpr int kMostKinds = 4;
+constexpr size_t kTriedAnyway = 2;  // candidates that are tried although their estimates exceed the limits
+constexpr int kMostLimited = 8;     // candidates with other pipelines for which cuts within limits are found
 
 }  // namespace
 
@@ -63,8 +65,14 @@ void Corrections::learn_failure(const Fitted& made, OpenCandidate& one) const {
   one.known = std::min(one.known, Known::kOfKind);
 }
 
+Seconds Corrections::added_by_limits(const OpenCandidate& one) {
+  return one.known == Known::kNothing && one.twin != nullptr
+             ? std::max(0.0, one.twin->now().predicted.step - one.twin->candidate->predicted.step)
+             : 0;
+}
+
 Seconds Corrections::step(const OpenCandidate& one) const {
-  const Seconds estimate = one.now().least_step() + (one.known == Known::kNothing ? one.more : 0);
+  const Seconds estimate = one.now().least_step() + added_by_limits(one);
   double ratio = HUGE_VAL;
   if (const auto kind = kinds_.find(kind_of(one.candidate->setting)); kind != kinds_.end()) {
     const int64_t most = head_rows(one.candidate->setting);
@@ -114,7 +122,7 @@ bool Corrections::is_outdated(const OpenCandidate& one) const {
   return one.now().rough || (one.learned < learned_ && excess_of(one).known != Known::kNothing);
 }
 
-Result<bool> Corrections::learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open) const {
+Result<bool> Corrections::learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open) {
   const Setting& own = one.candidate->setting;
   if (own.is_plain() || one.known != Known::kNothing || one.learned == learned_ ||
       excess_of(one).known == Known::kNothing) {
@@ -130,6 +138,11 @@ Result<bool> Corrections::learn_from_twin(OpenCandidate& one, std::vector<OpenCa
   if (twin == open.end()) {
     return false;
   }
+  if (limited_ == kMostLimited) {
+    one.closed = true;
+    return true;
+  }
+  const Seconds known = added_by_limits(one);
   if (!twin->closed && is_outdated(*twin)) {
     XRUN_TRY(renew(*twin));
   }
@@ -137,10 +150,27 @@ Result<bool> Corrections::learn_from_twin(OpenCandidate& one, std::vector<OpenCa
     one.closed = true;
     return true;
   }
-  const Seconds more = twin->now().predicted.step - twin->candidate->predicted.step;
-  const bool slower = more > one.more;
-  one.more = std::max(one.more, more);
+  one.twin = &*twin;
+  const bool slower = added_by_limits(one) > known;
+  limited_ += slower ? 0 : 1;
   return slower;
+}
+
+const Candidate* Corrections::fastest_without_limits(const std::vector<OpenCandidate>& open,
+                                                     const std::set<const Candidate*>& seen, Seconds best) const {
+  const Candidate* fastest = nullptr;
+  if (input_.hints.hinted || seen.size() >= kTriedAnyway) {
+    return fastest;
+  }
+  for (const OpenCandidate& one : open) {
+    const bool limited = !one.fits && (one.closed || one.known != Known::kNothing || one.twin != nullptr);
+    const Seconds estimate = step({.candidate = one.candidate});
+    if (estimate < best && limited && !one.candidate->setting.is_plain() && !seen.contains(one.candidate)) {
+      fastest = one.candidate;
+      best = estimate;
+    }
+  }
+  return fastest;
 }
 
 Status Corrections::renew(OpenCandidate& one) const {

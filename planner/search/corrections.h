@@ -31,7 +31,7 @@ struct OpenCandidate {
   Known known = Known::kNothing;          // the knowledge by which `decided` is within the limits
   int learned = 0;                        // the number of programs that were known then
   StageLimits limits = {};                // the limits of the partition for `decided`
-  Seconds more = 0;                       // the least that limits add to its step, if `known` is kNothing
+  const OpenCandidate* twin = nullptr;    // Corrections::learn_from_twin
   std::optional<Uncounted> own = {};      // the need of its last program, which exceeded the limits
   int failures = 0;                       // the number of these programs
   bool closed = false;                    // it was made, or is not within the limits
@@ -65,13 +65,20 @@ class Corrections {
   bool is_outdated(const OpenCandidate& one) const;
   // Other pipelines hold at least as many micro-batches as 1F1B. If limits exclude a candidate with another one, they
   // add at least as much to its step as to that of its twin with 1F1B among `open`, which is decided first. Returns
-  // whether the candidate is slower than was known, or is closed, since its twin is not within the limits. Errors:
-  // those of decide.
-  Result<bool> learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open) const;
+  // whether the candidate is slower than was known, or is closed: because its twin is not within the limits or, since
+  // to find cuts within limits takes long, after eight candidates with other pipelines. `open` must keep its elements
+  // where they are. Errors: those of decide.
+  Result<bool> learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open);
+  // Returns the candidate with another pipeline than GPipe and 1F1B whose estimate without limits is least and less
+  // than `best`, among those that limits exclude and that are not in `seen`; null if there is none.
+  const Candidate* fastest_without_limits(const std::vector<OpenCandidate>& open,
+                                          const std::set<const Candidate*>& seen, Seconds best) const;
   // Decides the candidate again. It is closed if it has no cuts within the limits. Errors: those of decide.
   Status renew(OpenCandidate& one) const;
 
  private:
+  // Returns what limits add to the step of the twin of a candidate that was not decided within limits itself.
+  static Seconds added_by_limits(const OpenCandidate& one);
   struct Kind {
     std::map<int64_t, double> ratios;        // the least ones; key: rows of a head pass, or 0 if all logits are kept
     std::map<int64_t, Uncounted> uncounted;  // the need of the last program; key: rows of a head pass
@@ -96,6 +103,7 @@ class Corrections {
   std::map<CandidateKind, Kind> kinds_;
   std::map<std::pair<int, int64_t>, EqualHeads> heads_;  // key: Setting::head_devices, rows of a head pass
   int learned_ = 0;                                      // the number of programs whose memory is known
+  int limited_ = 0;  // other pipelines than 1F1B for which cuts within limits follow
   double ratio_ = HUGE_VAL;
   std::optional<Uncounted> uncounted_;  // the least need of all programs
 };

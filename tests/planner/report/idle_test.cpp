@@ -113,9 +113,11 @@ TEST(Idle, TheGanttViewProposesOnlyMadePlansThatNeedLessMemory) {
   const Bytes largest = largest_device_of(ample.plan.training);
   const Planned tight = make(pipeline(largest + largest / 20), machine_of(2, 2));
   ASSERT_EQ(tight.plan.id, ample.plan.id);
-  ASSERT_EQ(tight.plan.alternatives.size(), 1U);
-  const Alternative& other = tight.plan.alternatives[0];
-  ASSERT_LT(other.memory, largest);
+  const auto leaner = std::ranges::find_if(tight.plan.alternatives, [&](const Alternative& one) {
+    return static_cast<double>(one.memory) < 0.98 * static_cast<double>(largest);
+  });
+  ASSERT_NE(leaner, tight.plan.alternatives.end());
+  const Alternative& other = *leaner;
   EXPECT_EQ(line_of(report_gantt(tight.plan, tight.module, 80), "hint"),
             "hint: stages = 2, micro_batches = 8, pipeline = one_f_one_b needs " + format_bytes(other.memory) +
                 " instead of " + format_bytes(largest) + " on the largest device: " + format_seconds(other.step) +

@@ -617,6 +617,7 @@ TEST(Report, MemoryPartsAddUpToThePeak) {
 TEST(Report, AMemoryLimitAndItsEffectAreShown) {
   Module module = testing::make_module({.layers = 4, .input = 256, .width = 256, .batch = 512, .norm_rows = 32});
   const Module inference = testing::prepare_inference(module);
+  module.schedule.pipeline = Hint<PipelineHint>{{.kind = PipelineKind::kOneFOneB}, {}};
   const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
   const auto planned = [&](Bytes limit) {
     module.schedule.memory_limit = limit > 0 ? std::optional(Hint<Bytes>{limit, {}}) : std::nullopt;

@@ -139,7 +139,7 @@ TEST(Certificate, APlanHasItsKindsItsLimitAndOtherKinds) {
   const Plan made = plan(module, machine_of(4, 4, 4)).value();
   ASSERT_TRUE(made.certificate.has_value());
   const Certificate& certificate = *made.certificate;
-  EXPECT_EQ(certificate.stages, (std::vector<int>{1, 2, 3, 4, 6, 8}));
+  EXPECT_EQ(certificate.stages, (std::vector<int>{1, 2, 3, 4, 6, 8, 9, 12, 16}));
   EXPECT_EQ(certificate.micro_batches, (std::vector<int>{1, 2, 4, 8, 16, 32}));
   EXPECT_EQ(std::ranges::count(certificate.pipelines, true), kPipelineKinds);
   EXPECT_TRUE(certificate.complete);

@@ -104,7 +104,7 @@ TEST(ClassFit, TheReportedNumberOfClassesFitsAndTheNextDoesNot) {
   // A class row has 32 weights and 32 momenta of 4 bytes each.
   EXPECT_GT(fits.choices[0].classes, subject.machine.memory / 256 / 2);
   EXPECT_LT(fits.choices[0].classes, subject.machine.memory / 256);
-  EXPECT_LT(fits.plans, 9 * 40);
+  EXPECT_LT(fits.plans, 9 * 80);
 }
 
 TEST(ClassFit, TheLimitOfADeviceIsReported) {
