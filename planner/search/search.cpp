@@ -252,7 +252,7 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
   std::vector<Candidate> found;
   CutMemo memo;
   size_t done = 0;
-  Seconds least = HUGE_VAL;  // of the candidates with all their cuts
+  Seconds least = HUGE_VAL;  // the least step of a candidate with all its cuts
   const auto decide_next = [&](const Setting& setting, Depth depth) {
     input.begin("setting " + std::to_string(++done) + " of " + std::to_string(settings.size()) + " (" +
                 to_text(setting) + ")");

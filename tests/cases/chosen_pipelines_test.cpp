@@ -19,21 +19,21 @@ const std::string kModel = R"(xgraph 1
 model deep {
   input x: f32[N, 256]
 
-  feature = x -> repeat 12 { linear(256) -> relu }
+  feature = x -> repeat 24 { linear(256) -> relu }
   output feature
 
-  head id = cosine_classifier(feature, 1000)
+  head id = cosine_classifier(feature, 200)
 }
 
 data d {
-  source train = synthetic([256], 1000, 4096)
+  source train = synthetic([256], 200, 4096)
 
   x = pixels
 }
 
 train t {
-  batch     = 256
-  norm_rows = 16
+  batch     = 128
+  norm_rows = 32
   steps     = 10
   loss      = softmax_ce(id, label, scale=16)
   optimizer = sgd

@@ -88,15 +88,16 @@ class Memory : public ::testing::Test {
     expect_planned(file, settings, steps, measured);
   }
 
-  void expect_planned(const std::string& file, const std::vector<std::string>& settings, int steps,
-                      Measured& measured) {
+  // `gap`: the most by which an arena may exceed the largest sum of its live buffers, as a part of that sum.
+  void expect_planned(const std::string& file, const std::vector<std::string>& settings, int steps, Measured& measured,
+                      double gap = 0.02) {
     measure(file, settings, steps, measured);
     if (HasFatalFailure() || IsSkipped()) {
       return;
     }
     RecordProperty("memory", measured.text());
     EXPECT_EQ(measured.mapped, measured.planned);
-    EXPECT_LE(measured.worst_gap, 0.02) << "arenas against the largest sum of live buffers";
+    EXPECT_LE(measured.worst_gap, gap) << "arenas against the largest sum of live buffers";
     EXPECT_LE(measured.peak - measured.before - measured.mapped, kOutOfThePlan) << measured.text();
     // The plan must not count memory that is never used.
     EXPECT_GE(measured.peak - measured.before, measured.mapped - measured.mapped / 10 - 4 * kMiB) << measured.text();
@@ -142,8 +143,24 @@ TEST_F(Memory, MatchesThePlanForMnist) {
     GTEST_SKIP() << "no MNIST here";
   }
   expect_planned(model("mnist"), {"--set", "root=\"" + root + "\""});
-  expect_planned(model("mnist"), {"--set", "root=\"" + root + "\"", "--devices", "4", "--set", "schedule.stages=4",
-                                  "--set", "schedule.micro_batches=4", "--set", "schedule.recompute=all"});
+  expect_planned(model("mnist"),
+                 {"--set", "root=\"" + root + "\"", "--devices", "4", "--set", "schedule.stages=4", "--set",
+                  "schedule.micro_batches=4", "--set", "schedule.recompute=all", "--set", "schedule.pipeline=gpipe"});
+}
+
+// Values that the first part of a split pass leaves for the second one lie between buffers that live longer, so gaps
+// are larger.
+TEST_F(Memory, MatchesThePlanOfSplitPasses) {
+  const std::string root = runtime::testing::shared_data("mnist").string();
+  if (root.empty()) {
+    GTEST_SKIP() << "no MNIST here";
+  }
+  Measured measured;
+  expect_planned(
+      model("mnist"),
+      {"--set", "root=\"" + root + "\"", "--devices", "4", "--set", "schedule.stages=4", "--set",
+       "schedule.micro_batches=4", "--set", "schedule.recompute=all", "--set", "schedule.pipeline=zero_bubble"},
+      3, measured, 0.04);
 }
 
 TEST_F(Memory, MatchesThePlanForOmniglot) {
