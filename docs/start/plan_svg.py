@@ -11,8 +11,10 @@ from html import escape
 
 WIDTH, LEFT, RIGHT = 960, 96, 28
 ROW, GAP = 44, 12
-COLOURS = {"forward": "#4c78a8", "head": "#e08214", "backward": "#3b7f35", "update": "#6b6b6b"}
-INK = {"forward": "#ffffff", "head": "#222222", "backward": "#ffffff", "update": "#ffffff"}
+COLOURS = {"forward": "#4c78a8", "head": "#e08214", "backward": "#3b7f35", "input gradient": "#3b7f35",
+           "weight gradient": "#9aa936", "update": "#6b6b6b"}
+INK = {"forward": "#ffffff", "head": "#222222", "backward": "#ffffff", "input gradient": "#ffffff",
+       "weight gradient": "#222222", "update": "#ffffff"}
 KINDS = {"head-forward": "head", "head-backward": "head", "reduce-statistics": "head", "reduce-dx": "head"}
 PARTS = {
     "class weights with optimizer states": "#e08214", "head passes": "#f6c48d", "activations": "#4c78a8",
@@ -74,23 +76,26 @@ def main():
         y = top + 6 + stage["index"] * (ROW + GAP)
         out.append(text(16, y + 19, f'stage {stage["index"]}', 13, weight="bold"))
         out.append(text(16, y + 35, f'cpu {stage["devices"][0]}', 12, colour="#555555"))
+    kinds = set()
     for one in gantt["instructions"]:
         if one["stream"] != "compute":
             continue
-        kind = KINDS.get(one["what"], one["what"])
+        kind = KINDS.get(one["what"], one.get("part", one["what"]))
+        kinds.add(kind)
         begin, end = one["begin"] * 1e3, one["end"] * 1e3
         x, width = LEFT + begin * scale, (end - begin) * scale
         y = top + 6 + one["device"] * (ROW + GAP)
-        name = one["what"] + (f' of micro-batch {one["micro_batch"]}' if "micro_batch" in one else "")
+        name = one.get("part", one["what"]) + (f' of micro-batch {one["micro_batch"]}' if "micro_batch" in one else "")
         out.append(box(x, y, width, ROW, COLOURS[kind], f"{name}: {begin:.1f} to {end:.1f} ms"))
         if width > 24:
             lines = [f'{kind[0].upper()}{one["micro_batch"]}'] if "micro_batch" in one else one["what"].split("-")
             for i, line in enumerate(lines):
                 at = y + ROW / 2 + 5 + 15 * (i - (len(lines) - 1) / 2)
                 out.append(text(x + width / 2, at, line, 13, "middle", INK[kind]))
-    names = {"forward": "F: forward of a micro-batch", "head": "head, its classes sharded over the devices",
-             "backward": "B: backward of a micro-batch", "update": "update"}
-    out += legend(bottom + 42, [(names[kind], colour) for kind, colour in COLOURS.items()])
+    names = {"forward": "F: forward", "head": "head, in two shards",
+             "backward": "B: backward", "input gradient": "I: gradients of inputs",
+             "weight gradient": "W: gradients of weights", "update": "update"}
+    out += legend(bottom + 42, [(names[kind], colour) for kind, colour in COLOURS.items() if kind in kinds])
 
     top = bottom + 86
     out.append(text(16, top - 12, "Memory of each device when it needs most", 14, weight="bold"))
