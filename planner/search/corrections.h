@@ -70,7 +70,8 @@ class Corrections {
   // where they are. Errors: those of decide.
   Result<bool> learn_from_twin(OpenCandidate& one, std::vector<OpenCandidate>& open);
   // Returns the candidate with another pipeline than GPipe and 1F1B whose estimate without limits is least and less
-  // than `best`, among those that limits exclude and that are not in `seen`; null if there is none.
+  // than `best`, among those that limits exclude and that are not in `seen`; null if there is none, if hints decide
+  // what runs again, or if `seen` has two candidates.
   const Candidate* fastest_without_limits(const std::vector<OpenCandidate>& open,
                                           const std::set<const Candidate*>& seen, Seconds best) const;
   // Decides the candidate again. It is closed if it has no cuts within the limits. Errors: those of decide.
@@ -103,7 +104,7 @@ class Corrections {
   std::map<CandidateKind, Kind> kinds_;
   std::map<std::pair<int, int64_t>, EqualHeads> heads_;  // key: Setting::head_devices, rows of a head pass
   int learned_ = 0;                                      // the number of programs whose memory is known
-  int limited_ = 0;  // other pipelines than 1F1B for which cuts within limits follow
+  int limited_ = 0;                                      // candidates that learn_from_twin has left to renew
   double ratio_ = HUGE_VAL;
   std::optional<Uncounted> uncounted_;  // the least need of all programs
 };

@@ -23,7 +23,7 @@ import tempfile
 import time
 
 from compare_glyphs import PRECISIONS, cpu_name
-from predicted_times import HEAD, SMALL
+from predicted_times import HEAD, SMALL, measured_step
 
 FACE = """xgraph 1
 from "std/nets" use mobilefacenet
@@ -46,9 +46,9 @@ train small {
   lr        = 0.01
 }
 """
+PROJECT = ("mnist", "omniglot", "glyphs")
 STEPS = {"mnist": 4, "omniglot": 3, "glyphs": 2, "small ResNet": 4, "small ViT": 4, "small AmoebaNet": 4, "small face": 2}
 BLOCKS = HEAD.replace("batch     = 32", "batch     = 32\n  norm_rows = 8")  # row blocks for four micro-batches
-INTERVALS = 5  # number of measured intervals between log lines, after one interval of warm-up
 
 ONE = ["--devices", "1", "--threads"]
 TWO = ["--devices", "2", "--threads", "2"]
@@ -82,30 +82,16 @@ def predicted(args, path, precision, flags):
     return json.loads(done.stdout)["predicted"]["step_seconds"]
 
 
-def measured(args, path, name, precision, flags):
-    steps = STEPS[name]
-    with tempfile.TemporaryDirectory() as out:
-        sets = [f"train.log.every={steps} steps", "train.checkpoint.every=1M steps"]
-        sets += ["train.eval.every=1M steps", "train.epochs=10000"] if name in ("mnist", "omniglot", "glyphs") else []
-        done = subprocess.run(words(args, path, "train", precision, flags) + [
-            "-C", out, "--resume", "never", "--progress", "json", "--steps", str((INTERVALS + 1) * steps)
-        ] + [word for one in sets for word in ("--set", one)], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{name}:\n{done.stderr}")
-    lines = [e for e in map(json.loads, done.stdout.splitlines()) if e["t"] == "step"]
-    return statistics.median((b["time"] - a["time"]) / (b["step"] - a["step"]) for a, b in zip(lines, lines[1:]))
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--xrun", default="build/release/xrun")
     parser.add_argument("--models", default="models")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--only", default="", help="configurations whose name has one of these texts, separated by commas")
+    parser.add_argument("--only", action="append", help="configurations whose name has this text; may be given several times")
     args = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
-        paths = {name: os.path.join(args.models, name + ".xgraph") for name in ("mnist", "omniglot", "glyphs")}
+        paths = {name: os.path.join(args.models, name + ".xgraph") for name in PROJECT}
         texts = {name: "xgraph 1\n" + (model + BLOCKS).format(size=size, models=os.path.abspath(args.models))
                  for name, (size, model) in SMALL.items()}
         for name, text in {**texts, "small face": FACE}.items():
@@ -120,14 +106,14 @@ def main():
                 for precision in PRECISIONS:
                     for plan, flags in PLANS.items():
                         key = f"{name}, {precision}, {plan}"
-                        if not any(text in key for text in args.only.split(",")) or key in left_out:
+                        if not any(text in key for text in args.only or [""]) or key in left_out:
                             continue
                         before = predicted(args, path, precision, flags)
                         if isinstance(before, str):
                             print(f"{key} is left out: {before}", flush=True)
                             left_out.add(key)
                             continue
-                        step = measured(args, path, name, precision, flags)
+                        step = measured_step(words(args, path, "train", precision, flags), key, STEPS[name], name in PROJECT)
                         after = predicted(args, path, precision, flags)
                         results.setdefault(key, []).append(((before + after) / 2, step))
                         print(f"{key}: predicted {1e3 * before:.4g} and {1e3 * after:.4g} ms, measured {1e3 * step:.4g} ms",

@@ -117,14 +117,15 @@ def loader_of_step(args, path):
     return figures["all"]["median_s"] * figures["batch"]
 
 
-def measured_step(args, path, name, cache):
-    steps = STEPS[name]
+def measured_step(command, name, steps, of_project, cache=None):
+    """The time of a step of a training, the median over intervals of `steps` steps; the models of the project evaluate."""
     with tempfile.TemporaryDirectory() as out:
         flags = ["-C", out, "--resume", "never", "--progress", "json", "--steps", str((INTERVALS + 1) * steps)]
         sets = [f"train.log.every={steps} steps", "train.checkpoint.every=1M steps"]
-        sets += ["train.eval.every=1M steps", "train.epochs=10000"] if name not in SMALL and name != "shop photographs" else []
-        done = subprocess.run(words(args, path, "train") + flags + [word for one in sets for word in ("--set", one)],
-                              capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": cache})
+        sets += ["train.eval.every=1M steps", "train.epochs=10000"] if of_project else []
+        caches = {"XDG_CACHE_HOME": cache} if cache else {}
+        done = subprocess.run(command + flags + [word for one in sets for word in ("--set", one)], capture_output=True,
+                              text=True, env={**os.environ, **caches})
         if done.returncode != 0:
             raise SystemExit(f"{name}:\n{done.stderr}")
     lines = [e for e in map(json.loads, done.stdout.splitlines()) if e["t"] == "step"]
@@ -163,7 +164,8 @@ def main():
                     pairs[name] = []
                     continue
                 loader = loader_of_step(args, path)
-                measured = measured_step(args, path, name, cache)
+                measured = measured_step(words(args, path, "train"), name, STEPS[name],
+                                         name not in SMALL and name != "shop photographs", cache)
                 after = planned(args, path, cache)
                 pairs.setdefault(name, []).append(((before[0] + after[0]) / 2, measured, (before[1] + after[1]) / 2, loader))
 

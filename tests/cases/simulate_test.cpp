@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cases/lab_cluster.h"
 #include "tests/support/command.h"
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"
@@ -19,18 +20,6 @@ using ::testing::Not;
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-constexpr const char* kCluster = R"(xgraph 1
-
-cluster lab {
-  nodes   = 2
-  network = infiniband(200Gbit/s)
-  reserve = 1GiB
-  node {
-    cores  = 4
-    memory = 16GiB
-  }
-}
-)";
 constexpr const char* kGpus = R"(xgraph 1
 
 cluster rack {
@@ -51,7 +40,7 @@ class Simulate : public ::testing::Test {
   Simulate() {
     const std::string model = tiny_model();
     at.write("m.xgraph", model.substr(0, model.find("\ntest ")));  // the test of the file counts its 37 classes
-    at.write("lab.xgraph", kCluster);
+    at.write("lab.xgraph", kLabCluster);
     at.write("gpus.xgraph", kGpus);
   }
   CommandResult run(Words words) const {

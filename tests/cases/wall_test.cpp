@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cases/lab_cluster.h"
 #include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
 
@@ -19,18 +20,7 @@ class Wall : public ::testing::Test {
   Wall() {
     const std::string model = tiny_model();
     at.write("m.xgraph", model.substr(0, model.find("\ntest ")));  // the test of the file counts its 37 classes
-    at.write("lab.xgraph", R"(xgraph 1
-
-cluster lab {
-  nodes   = 2
-  network = infiniband(200Gbit/s)
-  reserve = 1GiB
-  node {
-    cores  = 4
-    memory = 16GiB
-  }
-}
-)");
+    at.write("lab.xgraph", kLabCluster);
   }
   CommandResult run(Words words) const {
     return run_xrun(words, {.directory = at.path(), .environment = {{"XRUN_ISA", "avx2"}}});

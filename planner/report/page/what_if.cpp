@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <set>
 
 namespace xrun::planner {
 namespace {
@@ -11,10 +13,10 @@ constexpr size_t kMostStages = 8;
 
 // Returns the part of a stage's backward time in which forward operators run again.
 double share_again(const Stage& stage) {
+  const std::set<NodeId> recomputed(stage.recomputed.begin(), stage.recomputed.end());
   Seconds again = 0;
   for (size_t at = 0; at < stage.forward.size() && at < stage.forward_times.size(); ++at) {
-    const bool repeated = std::ranges::find(stage.recomputed, stage.forward[at]) != stage.recomputed.end();
-    again += repeated ? stage.forward_times[at] : 0;
+    again += recomputed.contains(stage.forward[at]) ? stage.forward_times[at] : 0;
   }
   return stage.backward_time > 0 ? std::min(1.0, again / stage.backward_time) : 0;
 }
@@ -79,8 +81,10 @@ std::vector<WhatIf> what_ifs(const Plan& plan, const ProgramTimes& times) {
   add_links("links are twice as fast: exchanges take half the time", 0.5, {});
   add_links("exchanges take no time", 0, "exchanges");
   changes.add_cores();
+  std::vector<double> shares;  // index: stage
+  std::ranges::transform(stages, std::back_inserter(shares), share_again);
   const auto once = [&](const Instruction& one) {
-    return one.kind == Kind::kBackward ? 1 - share_again(stages[static_cast<size_t>(one.stage)]) : 1;
+    return one.kind == Kind::kBackward ? 1 - shares[static_cast<size_t>(one.stage)] : 1;
   };
   changes.add("no layer runs again, with memory for all activations", plan.machine, once, "layers that run again");
   for (size_t stage = 0; stage < std::min(stages.size(), kMostStages); ++stage) {

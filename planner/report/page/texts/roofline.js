@@ -66,8 +66,9 @@ function groupText(group) {
   return `${name}, ${stages.length > 1 ? 'stages' : 'stage'} ${range(stages)}`;
 }
 
-// Adds names at places where they cover neither a point, nor another name, nor one of the boxes `blocked`. A line leads to a name that is not next to
-// its point. A name for which there is no place is left out: its row and its point still light each other up.
+// Adds names at places where they cover neither a point, nor another name, nor one of the boxes `blocked`. A line leads
+// to a name that is not next to its point. A name for which there is no place is left out: its row and its point still
+// light each other up.
 function labelPoints(chart, points, blocked, right, bottom) {
   const groups = [];
   for (const point of [...points].sort((a, b) => b.layer.forward - a.layer.forward)) {
